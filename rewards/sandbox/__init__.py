@@ -1,0 +1,68 @@
+"""Run programs that nobody trusts, and say what happened.
+
+`run` takes jobs and returns results in the same order; `run_group` makes many calls of one program
+in one child. Both start what they need by themselves. Names are imported on first use, so that
+importing this package loads no process machinery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rewards.sandbox.isolation import Guarantees
+    from rewards.sandbox.jobs import ExecutionResult, Job, Limits, Outcome
+    from rewards.sandbox.pool import (
+        SandboxError,
+        SandboxPool,
+        guarantees,
+        run,
+        run_async,
+        run_group,
+        run_groups,
+    )
+
+_HOME = {
+    "ExecutionResult": "jobs",
+    "Guarantees": "isolation",
+    "Job": "jobs",
+    "Limits": "jobs",
+    "Outcome": "jobs",
+    "SandboxError": "pool",
+    "SandboxPool": "pool",
+    "guarantees": "pool",
+    "run": "pool",
+    "run_async": "pool",
+    "run_group": "pool",
+    "run_groups": "pool",
+}
+
+__all__ = [
+    "ExecutionResult",
+    "Guarantees",
+    "Job",
+    "Limits",
+    "Outcome",
+    "SandboxError",
+    "SandboxPool",
+    "guarantees",
+    "run",
+    "run_async",
+    "run_group",
+    "run_groups",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

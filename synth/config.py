@@ -1,0 +1,88 @@
+"""The settings of a stage, checked when they are made.
+
+Covers `synth generate`. Only what decides the rows is in `resolved`; the folder and the number of workers
+are not, so that two runs that must give the same bytes have the same digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synth.constraints import levels, operations_of
+from synth.errors import ConfigError, closest
+from synth.providers import NAMES
+
+TASKS = ("output", "input")
+MAX_ROWS = 10_000_000
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """What `synth generate` makes. Raises `ConfigError` or `UsageError` for a bad setting."""
+
+    depth: int = 3
+    """Deepest control-flow nest, 0 to 5."""
+    rows: int = 200
+    """Rows to make, >= 1."""
+    seed: int = 0
+    """Any whole number; the same seed gives the same rows."""
+    types: tuple[str, ...] = ()
+    """Owners of the operations; empty for all."""
+    levels: tuple[int, ...] = ()
+    """Levels to make; empty for all that the depth gives."""
+    provider: str = "grammar"
+    inputs_per_program: int = 4
+    """Input cases kept of each program, 1 to 50."""
+    tasks: tuple[str, ...] = TASKS
+    exceptions: bool = False
+    """Keep input cases whose execution raises."""
+
+    def __post_init__(self) -> None:
+        known = levels(self.depth)
+        _within("-n/--rows", self.rows, 1, MAX_ROWS)
+        _within("--inputs-per-program", self.inputs_per_program, 1, 50)
+        for level in self.levels:
+            if level not in known:
+                listed = ", ".join(map(str, known))
+                raise ConfigError(
+                    f"--levels has {level}; --depth {self.depth} gives the levels {listed}"
+                )
+        for task in self.tasks:
+            if task not in TASKS:
+                raise ConfigError(
+                    f"--tasks has {task!r}; expected {' or '.join(TASKS)}{closest(task, TASKS)}"
+                )
+        if not self.tasks:
+            raise ConfigError(f"--tasks is empty; expected some of {', '.join(TASKS)}")
+        if self.provider not in NAMES:
+            raise ConfigError(
+                f"--provider is {self.provider!r}; expected one of {', '.join(NAMES)}"
+                f"{closest(self.provider, NAMES)}"
+            )
+        operations_of(self.types or None)
+        # One order, whatever order they were named in: it decides the rows.
+        object.__setattr__(self, "tasks", tuple(task for task in TASKS if task in self.tasks))
+
+    @property
+    def wanted_levels(self) -> tuple[int, ...]:
+        """The levels to make, ascending."""
+        return tuple(sorted(set(self.levels))) or levels(self.depth)
+
+    def resolved(self) -> dict[str, object]:
+        """Everything that decides the rows, as JSON values."""
+        return {
+            "depth": self.depth,
+            "rows": self.rows,
+            "seed": self.seed,
+            "types": sorted(set(self.types)),
+            "levels": list(self.wanted_levels),
+            "provider": self.provider,
+            "inputs_per_program": self.inputs_per_program,
+            "tasks": list(self.tasks),
+            "exceptions": self.exceptions,
+        }
+
+
+def _within(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{name} is {value}; expected a whole number from {low} to {high}")

@@ -1,0 +1,350 @@
+"""Who works on which slot, and in which order results are taken.
+
+Covers one machine: worker threads that each drive a sandboxed child, results committed strictly in the
+order of slots, so that the number of workers never shows in the rows. Takes from the journal what an
+earlier, interrupted run has finished. Does not know what a slot does (`pipeline.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from rewards.row import Row
+from rewards.sandbox import SandboxPool
+from synth.card import render_card
+from synth.config import GenerateConfig
+from synth.constraints import Constraint, enumerate_constraints, operations_of
+from synth.dataset import write_dataset
+from synth.errors import ConfigError, FolderError, SynthError
+from synth.inputs import Drawer
+from synth.journal import JOURNAL, MANIFEST, Journal, folder_errors, prepare_folder
+from synth.manifest import Funnel, Manifest, Stage
+from synth.pipeline import Attempt, Made, Pipeline, Tally, rows_of
+from synth.providers import provider
+from synth.report import compute, coverage_in
+
+DUPLICATE_SHARE = {1: 0.2, 2: 0.2}
+"""Share of a level's programs that may repeat a shape; straight-line levels have fewer shapes."""
+DUPLICATE_SHARE_DEEP = 0.05
+DUPLICATE_TRIES = 6
+"""Further programs asked of a slot whose shape is taken, before the repeat may be kept."""
+BARREN_SLOTS = 300
+"""So many slots in a row without a program end the run: the request cannot be met."""
+AHEAD = 4
+"""Slots per worker that may be worked on before their turn to be committed."""
+
+Progress = Callable[[int, int], None]
+"""Called with (rows so far, rows wanted)."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run made, for the summary."""
+
+    manifest: Manifest
+    folder: Path
+    seconds: float
+    resumed: int
+    """Slots that were taken from the journal."""
+
+
+@dataclass
+class _Progress:
+    """What has been committed so far."""
+
+    quota: dict[int, int]
+    made: list[tuple[Constraint, Made]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    shapes: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+    programs: Counter[int] = field(default_factory=Counter)
+    repeats: Counter[int] = field(default_factory=Counter)
+    tallies: list[Tally] = field(default_factory=list)
+    gaps: int = 0
+
+    def may_repeat(self, level: int) -> bool:
+        """Whether the level can take one more program of a shape that it has."""
+        share = DUPLICATE_SHARE.get(level, DUPLICATE_SHARE_DEEP)
+        return self.repeats[level] + 1 <= share * (self.programs[level] + 1)
+
+
+def generate(
+    config: GenerateConfig,
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Finished:
+    """Make the dataset that `config` describes in `folder`.
+
+    Raises `UsageError` for a folder or a setting that cannot serve, `SynthError` if the request cannot
+    be met. `KeyboardInterrupt` passes through after the workers have ended; what is finished stays in
+    the journal.
+    """
+    start = time.monotonic()
+    target = Path(folder)
+    if jobs < 1:
+        raise ConfigError(f"--jobs is {jobs}; expected a whole number of workers, 1 or more")
+    if resume and not overwrite:
+        _must_exist(target)
+    prepare_folder(target, resume=resume, overwrite=overwrite)
+    manifest = Manifest(
+        config.resolved(), config.seed, run={"jobs": jobs, "command": command(config)}
+    )
+    with Journal(target / JOURNAL, digest=_run_digest(manifest)) as journal:
+        resumed = len(journal)
+        done = _collect(config, journal, jobs, progress or (lambda rows, wanted: None))
+        complete = _write(target, done, manifest, config)
+    return Finished(complete, target, time.monotonic() - start, resumed)
+
+
+def _must_exist(folder: Path) -> None:
+    """A mistyped folder must not start a long run from the beginning."""
+    with folder_errors(folder):
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            raise FolderError(
+                f"there is no run to resume in {str(folder)!r}: it does not exist or is empty; give the "
+                "--out of the run that was interrupted, or leave out --resume to start one"
+            )
+
+
+def command(config: GenerateConfig) -> str:
+    """The shortest command line that makes the same rows; no folder, no workers."""
+    standard = GenerateConfig()
+    words = ["synth generate"]
+    names = {"rows": "-n", "inputs_per_program": "--inputs-per-program"}
+    for name, value in vars(config).items():
+        if value == getattr(standard, name):
+            continue
+        option = names.get(name, f"--{name}")
+        if value is True:
+            words.append(option)
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words.append(f"{option} {text}")
+    return " ".join(words)
+
+
+def _run_digest(manifest: Manifest) -> str:
+    """Configuration and versions: a run may only be resumed by the same program with the same request."""
+    from synth.manifest import config_digest
+
+    return config_digest({"config": dict(manifest.config), "versions": dict(manifest.versions)})
+
+
+def _collect(config: GenerateConfig, journal: Journal, jobs: int, progress: Progress) -> _Progress:
+    done = _Progress(_quota(config))
+    wanted = config.rows
+    with (
+        SandboxPool(size=jobs) as sandbox,
+        Drawer(workers=jobs) as drawer,
+        _Workers(jobs, Pipeline(config, provider(config.provider), sandbox, drawer)) as workers,
+    ):
+        barren = 0
+        for slot, constraint, first in _turns(config, journal, workers, done):
+            attempt = _settle(slot, constraint, first, journal, workers, done)
+            _commit(attempt, constraint, config, done)
+            progress(len(done.rows), wanted)
+            barren = 0 if attempt.made is not None else barren + 1
+            if barren >= BARREN_SLOTS:
+                raise SynthError(_barren(done))
+    return done
+
+
+def _quota(config: GenerateConfig) -> dict[int, int]:
+    """Rows per level: equal shares, what is left over to the lowest levels."""
+    share, rest = divmod(config.rows, len(config.wanted_levels))
+    return {level: share + (position < rest) for position, level in enumerate(config.wanted_levels)}
+
+
+class _Workers:
+    """A pool of threads for `Pipeline.work`; on the way out nothing is left running."""
+
+    def __init__(self, jobs: int, pipeline: Pipeline) -> None:
+        self.ahead = jobs * AHEAD
+        self.pipeline = pipeline
+        self.pool = ThreadPoolExecutor(jobs, thread_name_prefix="synth")
+
+    def submit(self, constraint: Constraint, slot: int, attempt: int = 0) -> Future[Attempt]:
+        return self.pool.submit(self.pipeline.work, constraint, slot, attempt)
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # What was started ahead is of no use any more, be it after the last row or an interrupt.
+        self.pipeline.stop()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+Turn = tuple[int, Constraint, Future[Attempt] | None]
+"""A slot, what it asks for, and the work on it; None for a slot that the journal has."""
+
+
+def _turns(
+    config: GenerateConfig, journal: Journal, workers: _Workers, done: _Progress
+) -> Iterator[Turn]:
+    """Slots in order, each with its running work (None: in the journal), until no level lacks rows.
+
+    A slot whose level is full is passed over. It may have been started before that was known; its
+    result is then not used, so starting ahead never shows.
+    """
+    operations = operations_of(config.types or None)
+    source = enumerate(
+        enumerate_constraints(operations, config.depth, config.seed, config.wanted_levels)
+    )
+    waiting: list[Turn] = []
+    while any(left > 0 for left in done.quota.values()):
+        while len(waiting) < workers.ahead:
+            slot, constraint = next(source)
+            if done.quota[constraint.level] > 0:
+                known = slot in journal
+                if known and journal.key(slot) != constraint.id:
+                    raise FolderError(
+                        f"slot {slot} of {str(journal.path)!r} is {journal.key(slot)!r}, expected "
+                        f"{constraint.id!r}: the journal was written by another version; use --overwrite"
+                    )
+                work = None if known else workers.submit(constraint, slot)
+                waiting.append((slot, constraint, work))
+        slot, constraint, work = waiting.pop(0)
+        if done.quota[constraint.level] > 0:
+            yield slot, constraint, work
+        elif work is not None:
+            work.cancel()
+
+
+def _settle(
+    slot: int,
+    constraint: Constraint,
+    work: Future[Attempt] | None,
+    journal: Journal,
+    workers: _Workers,
+    done: _Progress,
+) -> Attempt:
+    """The final outcome of a slot: a program whose shape is new (or may repeat), or none."""
+    if work is None:
+        return _from_journal(cast("dict[str, Any]", journal.read(slot).payload))
+    attempt = work.result()
+    tally = attempt.tally
+    for repeat in itertools.count(1):
+        if attempt.made is None or _fresh(attempt.made, constraint, done, repeat):
+            break
+        tally.drop("dedup", "duplicate_shape")
+        tally.drop("cases", "of_dropped_program", len(attempt.made.cases))
+        attempt = workers.submit(constraint, slot, attempt.next_attempt).result()
+        _add(tally, attempt.tally)
+    settled = Attempt(attempt.made, attempt.next_attempt, tally)
+    journal.append(slot, constraint.id, _to_journal(settled))
+    return settled
+
+
+def _fresh(made: Made, constraint: Constraint, done: _Progress, repeat: int) -> bool:
+    if made.program_id in done.ids:
+        return False
+    return made.shape not in done.shapes or (
+        repeat > DUPLICATE_TRIES and done.may_repeat(constraint.level)
+    )
+
+
+def _commit(
+    attempt: Attempt, constraint: Constraint, config: GenerateConfig, done: _Progress
+) -> None:
+    done.tallies.append(attempt.tally)
+    made = attempt.made
+    if made is None:
+        done.gaps += 1
+        return
+    level = constraint.level
+    kept = rows_of(made, constraint, config, at_most=done.quota[level])
+    done.quota[level] -= len(kept)
+    done.rows += kept
+    done.made.append((constraint, made))
+    done.programs[level] += 1
+    done.repeats[level] += made.shape in done.shapes
+    done.shapes.add(made.shape)
+    done.ids.add(made.program_id)
+
+
+def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateConfig) -> Manifest:
+    from dataclasses import replace
+
+    statements = sum(made.statements for _, made in done.made)
+    executed = sum(made.executed for _, made in done.made)
+    figures = {
+        "coverage": {"statements": statements, "executed": executed},
+        "slots_without_program": done.gaps,
+    }
+    manifest = replace(manifest, funnel=_funnel(done), figures=figures)
+    report = compute(done.rows, coverage=coverage_in(figures))
+    example = next(
+        (row for row in done.rows if row.level == max(config.wanted_levels)), done.rows[0]
+    )
+    return write_dataset(
+        target, done.rows, manifest, card=lambda complete: render_card(complete, report, example)
+    )
+
+
+def _funnel(done: _Progress) -> Funnel:
+    total = Tally()
+    for tally in done.tallies:
+        _add(total, tally)
+    dropped = total.dropped
+    vetted = total.completions - sum(dropped.get("programs", {}).values())
+    repeated = sum(dropped.get("dedup", {}).values())
+    cases = total.cases - sum(dropped.get("cases", {}).values())
+    return Funnel((
+        Stage.of("programs", "completions", vetted, dropped.get("programs")),
+        Stage.of("executions", "programs", total.programs, dropped.get("executions")),
+        Stage.of("dedup", "programs", total.programs - repeated, dropped.get("dedup")),
+        Stage.of("inputs", "cases", cases, dropped.get("cases")),
+        Stage.of("rows", "rows", len(done.rows), None),
+    ))  # fmt: skip
+
+
+def _add(total: Tally, part: Tally) -> None:
+    total.completions += part.completions
+    total.programs += part.programs
+    total.cases += part.cases
+    for stage, reasons in part.dropped.items():
+        for reason, count in reasons.items():
+            total.drop(stage, reason, count)
+
+
+def _to_journal(attempt: Attempt) -> dict[str, Any]:
+    tally = vars(attempt.tally)
+    made = attempt.made.to_json() if attempt.made else None
+    return {"made": made, "next_attempt": attempt.next_attempt, "tally": tally}
+
+
+def _from_journal(data: dict[str, Any]) -> Attempt:
+    made = Made.from_json(data["made"]) if data["made"] else None
+    return Attempt(made, data["next_attempt"], Tally(**data["tally"]))
+
+
+def _barren(done: _Progress) -> str:
+    reasons: Counter[str] = Counter()
+    for tally in done.tallies[-BARREN_SLOTS:]:
+        for found in tally.dropped.values():
+            reasons.update(found)
+    common = ", ".join(f"{name} ({count})" for name, count in reasons.most_common(3))
+    return (
+        f"{BARREN_SLOTS} constraints in a row gave no program; most common reasons: {common}. "
+        "Widen --types or --levels, or raise --inputs-per-program"
+    )
+
+
+def is_complete(folder: str | Path) -> bool:
+    """Whether a folder holds a finished dataset: the manifest is written last."""
+    return (Path(folder) / MANIFEST).is_file()
+
+
+__all__ = ["Finished", "FolderError", "generate", "is_complete"]

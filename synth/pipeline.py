@@ -1,0 +1,422 @@
+"""One program's way: constraint -> prompt -> completion -> program -> inputs -> executions -> rows.
+
+Covers what happens to a single slot of the enumeration, and the order of the stages. Which slots are
+worked on, by how many workers, and in which order results are taken is the engine's matter
+(`engine.py`). A slot's outcome depends on (seed, slot, attempt) alone.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewards.row import SCHEMA_VERSION, Row, Spec
+from rewards.sandbox import ExecutionResult, Job, Limits, SandboxPool
+from rewards.values import parse
+from synth.config import GenerateConfig
+from synth.constraints import Constraint, Evidence, unmet
+from synth.dataset import split_of
+from synth.dedup import ast_shape
+from synth.errors import ProgramRejected, SynthError
+from synth.inputs import Case, Drawer, Drawn, choose
+from synth.programs import Program, vet
+from synth.prompts import (
+    INPUT_VERSION,
+    OUTPUT_VERSION,
+    RAISES_VERSION,
+    Messages,
+    input_prompt,
+    output_prompt,
+    program_prompt,
+    raises_prompt,
+)
+from synth.providers import Provider
+from synth.sites import PROBED_ENTRY, probed_code
+from synth.traces import RECORDER, Statement, Trace, statements
+
+STAGES = (
+    "version", "errors", "seeds",
+    "source", "stubs", "catalogue", "sites", "constraints",
+    "prompts",
+    "providers.base", "providers.grammar.vocabulary", "providers.grammar.terms",
+    "providers.grammar.literals", "providers.grammar.scope", "providers.grammar.expressions",
+    "providers.grammar.recipes", "providers.grammar.uses", "providers.grammar.blocks",
+    "providers.grammar.writer", "providers.grammar", "providers",
+    "programs",
+    "tracer", "traces",
+    "spelling", "structures", "drawing", "inputs",
+    "dedup",
+    "manifest", "journal", "dataset", "report", "card", "publish",
+    "config", "pipeline", "engine", "bench",
+    "cli", "commands", "commands.generate", "commands.show", "commands.stats",
+    "commands.constraints", "commands.publish", "commands.bench",
+)  # fmt: skip
+"""All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
+
+MAX_ATTEMPTS = 60
+"""Completions asked for one slot before it is given up."""
+CASES_DRAWN = 24
+"""Input cases drawn for a program, before a few are chosen."""
+MAX_STEPS = 1_000
+"""A longer run is dropped by name: nobody traces it by hand."""
+MAX_OUTPUT_CHARS = 400
+HASH_SEEDS = (1_000_003, 2, 7)
+"""Further hash seeds under which a program must do the same; a set of two strings comes out in the same
+order under every second one."""
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_mb=256)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A program with the input cases that were kept, as plain values that a journal can hold."""
+
+    program_id: str
+    code: str
+    entry: str
+    shape: str
+    statements: int
+    """Statements that could run, over all functions."""
+    executed: int
+    """Statements that some kept input ran."""
+    cases: tuple[MadeCase, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        cases = [vars(case) for case in self.cases]
+        return {**vars(self), "cases": cases}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Made:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "cases": tuple(MadeCase(**case) for case in data["cases"])})
+
+
+@dataclass(frozen=True)
+class MadeCase:
+    """One input case and what its execution gave."""
+
+    args: str
+    kind: str
+    output: str
+    output_type: str
+    raises: str | None
+    n_steps: int
+    path_id: str
+
+
+@dataclass
+class Tally:
+    """Reasons for which completions, programs and cases of one slot were dropped."""
+
+    completions: int = 0
+    """Completions asked for."""
+    programs: int = 0
+    """Programs that came through their executions."""
+    cases: int = 0
+    """Input cases drawn."""
+    dropped: dict[str, dict[str, int]] = field(default_factory=dict)
+    """stage -> reason -> count."""
+
+    def drop(self, stage: str, reason: str, count: int = 1) -> None:
+        """Count `count` drops for a reason; no drop leaves no trace."""
+        if not count:
+            return
+        reasons = self.dropped.setdefault(stage, {})
+        reasons[reason] = reasons.get(reason, 0) + count
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What became of a slot from one attempt on: a program, or none within the attempts left."""
+
+    made: Made | None
+    next_attempt: int
+    tally: Tally
+
+
+class Pipeline:
+    """Works on slots. Any thread may call `work`; the parts it uses are thread-safe."""
+
+    def __init__(
+        self, config: GenerateConfig, provider: Provider, sandbox: SandboxPool, drawer: Drawer
+    ) -> None:
+        self.config = config
+        self.provider = provider
+        self.sandbox = sandbox
+        self.drawer = drawer
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Make calls of `work` that are under way in other threads end soon, without a result."""
+        self._stopping.set()
+        # No execution starts from here on; the one under way ends within its budget.
+        self.sandbox.close()
+
+    def work(self, constraint: Constraint, slot: int, attempt: int = 0) -> Attempt:
+        """Try completions from `attempt` on until one becomes a program with input cases."""
+        tally = Tally()
+        while attempt < MAX_ATTEMPTS and not self._stopping.is_set():
+            key = f"{self.config.seed}:{slot}:{attempt}"
+            attempt += 1
+            made = self._try(constraint, key, tally)
+            if made is not None:
+                return Attempt(made, attempt, tally)
+        return Attempt(None, attempt, tally)
+
+    def _try(self, constraint: Constraint, key: str, tally: Tally) -> Made | None:
+        tally.completions += 1
+        prompt = program_prompt(constraint, id=key, seed=key)
+        completion = self.provider.complete([prompt])[0]
+        try:
+            program = vet(constraint, completion.text)
+        except ProgramRejected as rejected:
+            tally.drop("programs", rejected.rule)
+            return None
+        stage, reason, made = self._execute(program, tally)
+        if made is None:
+            tally.drop(stage, reason)
+        else:
+            tally.programs += 1
+        return made
+
+    # --- executions -----------------------------------------------------------------------
+
+    def _execute(self, program: Program, tally: Tally) -> tuple[str, str, Made | None]:
+        first = Tally()
+        if not self._cases(program, [Drawn(program.args, "seed")], first):
+            (reason,) = first.dropped["cases"]
+            return "executions", f"seed_{reason}", None
+        drawn = self.drawer.draw(
+            program.args, seed=f"{self.config.seed}:{program.id}", count=CASES_DRAWN
+        )
+        tally.cases += len(drawn)
+        cases = self._cases(program, drawn, tally)
+        chosen = choose(cases, self.config.inputs_per_program, exceptions=self.config.exceptions)
+        reason = self._lacking(program, cases, chosen)
+        if reason:
+            tally.drop("cases", "of_dropped_program", len(cases))
+            return "executions", reason, None
+        tally.drop("cases", "not_chosen", len(cases) - len(chosen))
+        return "", "", _made(program, chosen)
+
+    def _lacking(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> str:
+        """The name of what a program lacks after it ran on its input cases; empty if nothing."""
+        if len({_output(case.result) for case in cases}) < 2:
+            return "varies"
+        broken = unmet(program.constraint, program.source, self._evidence(program, cases))
+        if broken:
+            return broken[0].rule
+        if self.config.inputs_per_program > 1 and len({_output(c.result) for c in chosen}) < 2:
+            return "varies"
+        return "" if self._deterministic(program, chosen) else "hash_seed_dependent"
+
+    def _cases(self, program: Program, drawn: Sequence[Drawn], tally: Tally) -> list[Case]:
+        """Run the drawn inputs in one child under the tracer; those that can become rows."""
+        kept: list[Case] = []
+        for case, result in zip(drawn, self._traced(program, drawn), strict=True):
+            reason, trace = self._judge(program, result)
+            if trace is not None:
+                kept.append(Case(case.args, case.kind, result, trace))
+            else:
+                tally.drop("cases", reason)
+        return kept
+
+    def _judge(self, program: Program, result: ExecutionResult) -> tuple[str, Trace | None]:
+        """The trace of an execution that can become a row, or the reason why it cannot."""
+        if result.outcome == "infrastructure":
+            raise SynthError(f"the sandbox failed: {result.detail}; run again with --resume")
+        if result.outcome != "returned" and not (
+            result.outcome == "raised" and self.config.exceptions
+        ):
+            return result.outcome, None
+        if result.outcome == "returned" and result.value is None:
+            return "no_canonical_text", None
+        if result.value is not None and len(result.value) > MAX_OUTPUT_CHARS:
+            return "long_output", None
+        if result.stdout:
+            return "prints", None
+        if result.record is None:
+            return "no_trace", None
+        trace = Trace.from_record(program.code, result.record)
+        if trace.flags:
+            return sorted(trace.flags)[0], None
+        return "", trace
+
+    def _evidence(self, program: Program, cases: Sequence[Case]) -> Evidence:
+        table = statements(program.code)
+        executed = frozenset[int]().union(*(case.trace.executed for case in cases))
+        arms = frozenset[tuple[int, str]]().union(*(case.trace.branches for case in cases))
+        return Evidence(
+            probes=self._probes(program, cases),
+            lines=frozenset(table[index].line for index in executed),
+            statement_lines=frozenset(table[index].line for index in _inside_functions(table)),
+            arms=frozenset((table[index].line, str(arm)) for index, arm in arms),
+            functions=frozenset(name for case in cases for name in case.trace.functions),
+            outputs=frozenset(_output(case.result) for case in cases),
+        )
+
+    def _probes(self, program: Program, cases: Sequence[Case]) -> frozenset[tuple[int, str]]:
+        """Which sites of the operation ran, on which types: one more run with probes in the text."""
+        code = probed_code(program.source, program.constraint.operation)
+        jobs = [Job(code, PROBED_ENTRY, case.args, limits=LIMITS) for case in cases]
+        found: set[tuple[int, str]] = set()
+        for result in self.sandbox.run_group(jobs):
+            if result.outcome == "returned" and result.value is not None:
+                seen = parse(result.value)
+                assert isinstance(seen, list)
+                found.update((site, name) for site, name in seen)
+        return frozenset(found)
+
+    def _deterministic(self, program: Program, chosen: Sequence[Case]) -> bool:
+        """Whether fresh processes under other hash seeds give the same values and the same steps."""
+        for hash_seed in HASH_SEEDS:
+            again = self._traced(program, chosen, hash_seed)
+            if not all(_same(one.result, two) for one, two in zip(chosen, again, strict=True)):
+                return False
+        return True
+
+    def _traced(
+        self, program: Program, cases: Sequence[Drawn] | Sequence[Case], hash_seed: int = 0
+    ) -> list[ExecutionResult]:
+        """The program on each input, in one child under the tracer."""
+        options = json.dumps({"max_steps": MAX_STEPS})
+        jobs = [
+            Job(
+                program.code,
+                program.entry,
+                case.args,
+                limits=LIMITS,
+                recorder=RECORDER,
+                options=options,
+                hash_seed=hash_seed,
+            )
+            for case in cases
+        ]
+        return self.sandbox.run_group(jobs)
+
+
+def _same(one: ExecutionResult, two: ExecutionResult) -> bool:
+    names = ("outcome", "value", "value_type", "error_type", "error_message", "record")
+    return all(getattr(one, name) == getattr(two, name) for name in names)
+
+
+def _output(result: ExecutionResult) -> str:
+    return result.value if result.value is not None else f"raises {result.error_type}"
+
+
+def _inside_functions(table: Sequence[Statement]) -> frozenset[int]:
+    """Statements that can be steps of a call; module level, class bodies there included, is not traced."""
+    inside: set[int] = set()
+    for statement in table:  # in the order of the text, so a parent comes before what it holds
+        if statement.parent in inside or (
+            statement.parent >= 0 and table[statement.parent].kind == "FunctionDef"
+        ):
+            inside.add(statement.index)
+    return frozenset(inside)
+
+
+def _made(program: Program, chosen: Sequence[Case]) -> Made:
+    table = statements(program.code)
+    inside = _inside_functions(table)
+    executed = frozenset[int]().union(*(case.trace.executed for case in chosen))
+    return Made(
+        program_id=program.id,
+        code=program.code,
+        entry=program.entry,
+        shape=ast_shape(program.code),
+        statements=len(inside),
+        executed=len(inside & executed),
+        cases=tuple(_made_case(case) for case in chosen),
+    )
+
+
+def _made_case(case: Case) -> MadeCase:
+    raised = case.result.outcome == "raised"
+    return MadeCase(
+        args=case.args,
+        kind=case.kind,
+        output="" if raised else case.result.value or "",
+        output_type=(case.result.error_type if raised else case.result.value_type) or "",
+        raises=case.result.error_type if raised else None,
+        n_steps=case.trace.n_steps,
+        path_id=case.trace.path_id,
+    )
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def rows_of(
+    made: Made, constraint: Constraint, config: GenerateConfig, *, at_most: int | None = None
+) -> list[Row]:
+    """The rows of a program: one per input case and task, input prediction only where it returned.
+
+    With `at_most`, one task after the other is cut, not one case after the other, so that the
+    rows that are left still show the program on several inputs.
+    """
+    wanted = [
+        (position, task)
+        for task in config.tasks
+        for position, case in enumerate(made.cases)
+        if task == "output" or case.raises is None
+    ][:at_most]
+    wanted.sort(key=lambda pair: (pair[0], config.tasks.index(pair[1])))
+    return [_row(made, made.cases[position], task, constraint, config) for position, task in wanted]
+
+
+def _row(
+    made: Made, case: MadeCase, task: str, constraint: Constraint, config: GenerateConfig
+) -> Row:
+    from synth.seeds import digest
+
+    version, prompt = _row_prompt(made, case, task)
+    spec = Spec(
+        task=task,
+        code=made.code,
+        entry=made.entry,
+        args=case.args,
+        output=case.output,
+        raises=case.raises,
+    )
+    return Row(
+        id=digest(made.program_id, case.args, task)[:20],
+        schema_version=SCHEMA_VERSION,
+        task=task,
+        split=split_of(made.program_id, config.seed),
+        level=constraint.level,
+        owner=constraint.operation.owner,
+        operation=constraint.operation.id,
+        structure=str(constraint.structure),
+        depth=constraint.structure.depth,
+        program_id=made.program_id,
+        code=made.code,
+        entry=made.entry,
+        args=case.args,
+        output=case.output,
+        output_type=case.output_type,
+        input_kind=case.kind,
+        n_steps=case.n_steps,
+        n_lines=len(made.code.splitlines()),
+        path_id=case.path_id,
+        pass_rate=None,
+        n_rollouts=None,
+        evaluator=None,
+        solver=None,
+        provider=config.provider,
+        prompt_version=version,
+        python_version=platform.python_version(),
+        prompt=prompt,
+        spec=spec.to_json(),
+    )
+
+
+def _row_prompt(made: Made, case: MadeCase, task: str) -> tuple[str, Messages]:
+    if task == "input":
+        return INPUT_VERSION, input_prompt(made.code, made.entry, case.output)
+    if case.raises is not None:
+        return RAISES_VERSION, raises_prompt(made.code, made.entry, case.args)
+    return OUTPUT_VERSION, output_prompt(made.code, made.entry, case.args)
