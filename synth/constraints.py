@@ -158,6 +158,8 @@ class Rule:
     applies: Callable[[Constraint], bool] = lambda constraint: True
     static: Check | None = None
     dynamic: DynamicCheck | None = None
+    over_drawn: bool = False
+    """The dynamic check may use every input that was drawn: four inputs cannot show every branch."""
     optional: bool = False
 
 
@@ -181,10 +183,17 @@ def violations(constraint: Constraint, source: Source, *, first: bool = True) ->
     return found
 
 
-def unmet(constraint: Constraint, source: Source, evidence: Evidence) -> list[Violation]:
-    """Rules that the executions do not bear out."""
+def unmet(
+    constraint: Constraint, source: Source, kept: Evidence, drawn: Evidence | None = None
+) -> list[Violation]:
+    """Rules that the executions do not bear out.
+
+    `kept` is what the inputs show that become rows; a rule about all that a program can do may also be
+    shown by the inputs that were `drawn` and not kept.
+    """
     found: list[Violation] = []
     for rule in constraint.rules:
+        evidence = drawn if rule.over_drawn and drawn is not None else kept
         detail = rule.dynamic(constraint, source, evidence) if rule.dynamic else None
         if detail is not None:
             found.append(Violation(rule.name, detail))
@@ -573,9 +582,10 @@ RULES: tuple[Rule, ...] = (
     Rule("other_operations", _other_sentence, static=_other_operations),
     Rule("control_flow", _blueprint_sentence, static=_blueprint, dynamic=_innermost_entered),
     Rule("call_chain", _chain_sentence, static=_call_chain, dynamic=_helper_runs),
-    Rule("no_dead_code", _say("Some input reaches every statement."), dynamic=_no_dead_code),
+    Rule("no_dead_code", _say("Some input reaches every statement."), dynamic=_no_dead_code,
+         over_drawn=True),
     Rule("both_ways", _say("Every condition holds for some inputs and fails for others."),
-         dynamic=_both_ways),
+         dynamic=_both_ways, over_drawn=True),
     Rule("varies", _say("The result depends on the arguments."), dynamic=_varies),
     Rule("exceptions", _say("Raise an exception and catch it by its type."), _extra("exceptions"), _raises,
          optional=True),

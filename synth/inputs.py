@@ -330,10 +330,10 @@ _KIND_ORDER: dict[Kind, int] = {"seed": 0, "near": 1, "free": 2, "boundary": 3}
 def choose(cases: Sequence[Case], count: int, *, exceptions: bool = False) -> tuple[Case, ...]:
     """At most `count` (>= 1) of the cases, in the order in which they were chosen.
 
-    Greedy: each next case adds the most executed statements and branches, then a new path, a new
-    output, a new shape of trace. Only cases that add one of these are taken, so fewer than `count`
-    may come back. Chosen last, and then only while nothing better is left: a second case with an
-    output that was already chosen, and arguments or outputs of more than 300 characters. At most
+    Greedy: each next case adds the most executed statements and branches, then a new output, a new
+    path, a new shape of trace. Only cases that add one of these are taken, so fewer than `count`
+    may come back. Chosen last, and then only while nothing better is left: arguments or outputs of
+    more than 300 characters. At most
     one *lazy* case (its output is empty, 0, 1, a truth value, None, or one of its own arguments) is
     chosen, unless all are lazy. Executions that did not return a value with a canonical text are
     dropped; with `exceptions` those that raised are kept, with the exception's type for an output.
@@ -375,7 +375,7 @@ def _ranked(case: Case) -> _Ranked:
 
 def _priorities(
     left: Sequence[_Ranked], chosen: Sequence[_Ranked]
-) -> Iterator[tuple[bool, bool, int, bool, bool, bool, int]]:
+) -> Iterator[tuple[bool, int, bool, bool, bool, bool, int]]:
     """A key per case, smallest first; the last part is its position, which is never equal."""
     covered = frozenset[tuple[str, object]]().union(*(item.covers for item in chosen))
     outputs = {item.output for item in chosen}
@@ -384,8 +384,8 @@ def _priorities(
     for position, item in enumerate(left):
         yield (
             item.long,
-            item.output in outputs,
             -len(item.covers - covered),
+            item.output in outputs,
             item.case.trace.path_id in paths,
             item.lazy,
             item.case.trace.shape_id in shapes,

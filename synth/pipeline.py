@@ -7,7 +7,6 @@ worked on, by how many workers, and in which order results are taken is the engi
 
 from __future__ import annotations
 
-import json
 import platform
 import threading
 from collections.abc import Sequence
@@ -15,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewards.row import SCHEMA_VERSION, Row, Spec
-from rewards.sandbox import ExecutionResult, Job, Limits, SandboxPool
-from rewards.values import parse
+from rewards.sandbox import ExecutionResult, SandboxPool
 from synth.config import GenerateConfig
 from synth.constraints import Constraint, Evidence, unmet
 from synth.dataset import split_of
 from synth.dedup import ast_shape
 from synth.errors import ProgramRejected, SynthError
+from synth.executions import gather, inside_functions, output_text, probe, run_traced
 from synth.inputs import Case, Drawer, Drawn, choose
 from synth.programs import Program, vet
 from synth.prompts import (
@@ -35,8 +34,7 @@ from synth.prompts import (
     raises_prompt,
 )
 from synth.providers import Provider
-from synth.sites import PROBED_ENTRY, probed_code
-from synth.traces import RECORDER, Statement, Trace, statements
+from synth.traces import Trace, statements
 
 STAGES = (
     "version", "errors", "seeds",
@@ -47,10 +45,10 @@ STAGES = (
     "providers.grammar.recipes", "providers.grammar.uses", "providers.grammar.blocks",
     "providers.grammar.writer", "providers.grammar", "providers",
     "programs",
-    "tracer", "traces",
+    "tracer", "traces", "executions",
     "spelling", "structures", "drawing", "inputs",
     "dedup",
-    "manifest", "journal", "dataset", "report", "card", "publish",
+    "manifest", "journal", "dataset", "report", "recheck", "card", "publish",
     "config", "pipeline", "engine", "bench",
     "cli", "commands", "commands.generate", "commands.show", "commands.stats",
     "commands.constraints", "commands.publish", "commands.bench",
@@ -61,13 +59,10 @@ MAX_ATTEMPTS = 60
 """Completions asked for one slot before it is given up."""
 CASES_DRAWN = 24
 """Input cases drawn for a program, before a few are chosen."""
-MAX_STEPS = 1_000
-"""A longer run is dropped by name: nobody traces it by hand."""
 MAX_OUTPUT_CHARS = 400
 HASH_SEEDS = (1_000_003, 2, 7)
 """Further hash seeds under which a program must do the same; a set of two strings comes out in the same
 order under every second one."""
-LIMITS = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_mb=256)
 
 
 @dataclass(frozen=True)
@@ -205,19 +200,33 @@ class Pipeline:
 
     def _lacking(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> str:
         """The name of what a program lacks after it ran on its input cases; empty if nothing."""
-        if len({_output(case.result) for case in cases}) < 2:
+        if len({output_text(case.result) for case in cases}) < 2:
             return "varies"
-        broken = unmet(program.constraint, program.source, self._evidence(program, cases))
+        shown = self._evidence(program, chosen, probes=True)
+        broken = unmet(program.constraint, program.source, shown, self._evidence(program, cases))
         if broken:
             return broken[0].rule
-        if self.config.inputs_per_program > 1 and len({_output(c.result) for c in chosen}) < 2:
+        if self.config.inputs_per_program > 1 and len({output_text(c.result) for c in chosen}) < 2:
             return "varies"
         return "" if self._deterministic(program, chosen) else "hash_seed_dependent"
 
+    def _evidence(
+        self, program: Program, cases: Sequence[Case], *, probes: bool = False
+    ) -> Evidence:
+        operation, inputs = program.constraint.operation, [case.args for case in cases]
+        return gather(
+            program.code,
+            [case.trace for case in cases],
+            [output_text(case.result) for case in cases],
+            probe(self.sandbox, program.source, operation, inputs) if probes else frozenset(),
+        )
+
     def _cases(self, program: Program, drawn: Sequence[Drawn], tally: Tally) -> list[Case]:
         """Run the drawn inputs in one child under the tracer; those that can become rows."""
+        inputs = [case.args for case in drawn]
+        results = run_traced(self.sandbox, program.code, program.entry, inputs)
         kept: list[Case] = []
-        for case, result in zip(drawn, self._traced(program, drawn), strict=True):
+        for case, result in zip(drawn, results, strict=True):
             reason, trace = self._judge(program, result)
             if trace is not None:
                 kept.append(Case(case.args, case.kind, result, trace))
@@ -246,57 +255,15 @@ class Pipeline:
             return sorted(trace.flags)[0], None
         return "", trace
 
-    def _evidence(self, program: Program, cases: Sequence[Case]) -> Evidence:
-        table = statements(program.code)
-        executed = frozenset[int]().union(*(case.trace.executed for case in cases))
-        arms = frozenset[tuple[int, str]]().union(*(case.trace.branches for case in cases))
-        return Evidence(
-            probes=self._probes(program, cases),
-            lines=frozenset(table[index].line for index in executed),
-            statement_lines=frozenset(table[index].line for index in _inside_functions(table)),
-            arms=frozenset((table[index].line, str(arm)) for index, arm in arms),
-            functions=frozenset(name for case in cases for name in case.trace.functions),
-            outputs=frozenset(_output(case.result) for case in cases),
-        )
-
-    def _probes(self, program: Program, cases: Sequence[Case]) -> frozenset[tuple[int, str]]:
-        """Which sites of the operation ran, on which types: one more run with probes in the text."""
-        code = probed_code(program.source, program.constraint.operation)
-        jobs = [Job(code, PROBED_ENTRY, case.args, limits=LIMITS) for case in cases]
-        found: set[tuple[int, str]] = set()
-        for result in self.sandbox.run_group(jobs):
-            if result.outcome == "returned" and result.value is not None:
-                seen = parse(result.value)
-                assert isinstance(seen, list)
-                found.update((site, name) for site, name in seen)
-        return frozenset(found)
-
     def _deterministic(self, program: Program, chosen: Sequence[Case]) -> bool:
         """Whether fresh processes under other hash seeds give the same values and the same steps."""
         for hash_seed in HASH_SEEDS:
-            again = self._traced(program, chosen, hash_seed)
+            again = run_traced(
+                self.sandbox, program.code, program.entry, [c.args for c in chosen], hash_seed
+            )
             if not all(_same(one.result, two) for one, two in zip(chosen, again, strict=True)):
                 return False
         return True
-
-    def _traced(
-        self, program: Program, cases: Sequence[Drawn] | Sequence[Case], hash_seed: int = 0
-    ) -> list[ExecutionResult]:
-        """The program on each input, in one child under the tracer."""
-        options = json.dumps({"max_steps": MAX_STEPS})
-        jobs = [
-            Job(
-                program.code,
-                program.entry,
-                case.args,
-                limits=LIMITS,
-                recorder=RECORDER,
-                options=options,
-                hash_seed=hash_seed,
-            )
-            for case in cases
-        ]
-        return self.sandbox.run_group(jobs)
 
 
 def _same(one: ExecutionResult, two: ExecutionResult) -> bool:
@@ -304,24 +271,9 @@ def _same(one: ExecutionResult, two: ExecutionResult) -> bool:
     return all(getattr(one, name) == getattr(two, name) for name in names)
 
 
-def _output(result: ExecutionResult) -> str:
-    return result.value if result.value is not None else f"raises {result.error_type}"
-
-
-def _inside_functions(table: Sequence[Statement]) -> frozenset[int]:
-    """Statements that can be steps of a call; module level, class bodies there included, is not traced."""
-    inside: set[int] = set()
-    for statement in table:  # in the order of the text, so a parent comes before what it holds
-        if statement.parent in inside or (
-            statement.parent >= 0 and table[statement.parent].kind == "FunctionDef"
-        ):
-            inside.add(statement.index)
-    return frozenset(inside)
-
-
 def _made(program: Program, chosen: Sequence[Case]) -> Made:
     table = statements(program.code)
-    inside = _inside_functions(table)
+    inside = inside_functions(table)
     executed = frozenset[int]().union(*(case.trace.executed for case in chosen))
     return Made(
         program_id=program.id,

@@ -415,6 +415,7 @@ def statement_coverage(rows: Iterable[Row], *, workers: int | None = None) -> Co
     docstrings and declarations. Raises `SandboxError` when a case cannot be traced at all.
     """
     from rewards.sandbox import SandboxError
+    from synth.executions import inside_functions
     from synth.traces import RECORDER, Trace, statements
 
     executed: dict[str, set[int]] = {}
@@ -424,8 +425,7 @@ def statement_coverage(rows: Iterable[Row], *, workers: int | None = None) -> Co
             raise SandboxError(f"row {row.id!r} could not be traced: {result.detail}")
         if row.program_id not in inside:
             # Module level is not traced (DESIGN section 6), so it is not counted either.
-            table = statements(row.code)
-            inside[row.program_id] = {s.index for s in table if s.function not in ("", "<module>")}
+            inside[row.program_id] = set(inside_functions(statements(row.code)))
         trace = Trace.from_record(row.code, result.record)
         executed.setdefault(row.program_id, set()).update(trace.executed)
     return Coverage(

@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,16 @@ from conftest import ROOT, RUN_OPTIONS, CommandLine, Environment
 from rewards.row import Row, Spec
 from rewards.sandbox import SandboxPool
 from rewards.values import canonical, parse
-from synth.catalogue import catalogue
 from synth.config import GenerateConfig
-from synth.constraints import Constraint, Structure, unmet, violations
+from synth.constraints import unmet, violations
 from synth.dataset import read_manifest, read_rows
 from synth.engine import generate
 from synth.inputs import Drawer
 from synth.pipeline import CASES_DRAWN, Pipeline, Tally
 from synth.programs import Program, vet
 from synth.providers.grammar import GrammarProvider
+from synth.recheck import constraint_of, recheck, source_of
 from synth.report import verify
-from synth.source import Source, read
 
 WAIT_SECONDS = 60.0
 
@@ -306,15 +306,6 @@ def rows(finished_run: Path) -> list[Row]:
     return list(read_rows(finished_run))
 
 
-def constraint_of(row: Row) -> Constraint:
-    """What the row's program was asked for, from its columns alone."""
-    return Constraint(catalogue().get(row.operation), row.level, Structure.parse(row.structure))
-
-
-def source_of(row: Row) -> Source:
-    return read(f"{row.code}print({row.entry}({row.args}))\n")
-
-
 def test_levels_tasks_and_columns(rows: list[Row], finished_run: Path) -> None:
     assert Counter(row.level for row in rows) == dict.fromkeys(range(1, 6), 15)
     assert len({row.id for row in rows}) == len(rows) == 75
@@ -353,7 +344,8 @@ def test_every_program_meets_what_executions_can_show(rows: list[Row]) -> None:
             program = Program(row.program_id, source, constraint)
             drawn = drawer.draw(row.args, seed=f"3:{row.program_id}", count=CASES_DRAWN)
             cases = pipeline._cases(program, drawn, Tally())
-            assert unmet(constraint, source, pipeline._evidence(program, cases)) == [], row.code
+            every = pipeline._evidence(program, cases, probes=True)
+            assert unmet(constraint, source, every) == [], row.code
             found = {case.args: case for case in cases}
             for known in rows:
                 if known.program_id == row.program_id:
@@ -361,6 +353,18 @@ def test_every_program_meets_what_executions_can_show(rows: list[Row]) -> None:
                     assert found[known.args].result.value == known.output
                     assert found[known.args].trace.n_steps == known.n_steps
                     assert found[known.args].trace.path_id == known.path_id
+
+
+def test_every_row_meets_its_constraint_from_the_rows_alone(rows: list[Row]) -> None:
+    found = recheck(rows, workers=2)
+    assert (found.rows, found.rows_meeting, found.broken) == (len(rows), len(rows), ())
+
+
+def test_a_row_that_names_another_constraint_is_found_out(rows: list[Row]) -> None:
+    wrong = [replace(row, operation="str.swapcase") for row in rows if row.level == 3]
+    found = recheck(wrong, workers=2)
+    assert found.rows_meeting == 0
+    assert [rule for rule, _ in found.broken] == ["nested_calls"]
 
 
 def test_the_checker_would_notice(rows: list[Row]) -> None:

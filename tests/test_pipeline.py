@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from rewards.row import Spec
 from rewards.sandbox import Limits, SandboxPool
 from rewards.values import equal, parse
-from synth import pipeline as pipeline_module
+from synth import executions as executions_module
 from synth.catalogue import catalogue
 from synth.config import GenerateConfig
 from synth.constraints import CONTROL_KINDS, Constraint, Structure, structure
@@ -233,7 +233,7 @@ LOOPING = Constraint(STRIP, 3, Structure(True, ("while",)))
 def test_an_endless_loop_is_dropped_and_costs_one_execution(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline_module, "LIMITS", Limits(cpu_seconds=0.3, wall_seconds=60.0))
+    monkeypatch.setattr(executions_module, "LIMITS", Limits(cpu_seconds=0.3, wall_seconds=60.0))
     start = time.monotonic()
     reasons = [
         bench.work([SPIN.format(least=0, seed=" a "), ""], LOOPING, exceptions=exceptions)

@@ -782,8 +782,8 @@ def test_every_text_gives_a_value_of_the_grammar_or_one_kind_of_error(text: str)
 def test_where_python_reads_the_printed_form_so_do_we(value: object) -> None:
     try:
         expected = ast.literal_eval(repr(value))
-    except (ValueError, SyntaxError):
-        return
+    except (ValueError, SyntaxError, ArithmeticError):
+        return  # Counter's own repr sorts its counts, which a signalling Decimal refuses
     again = parse(repr(value))
     assert again == expected or has_nan(value)
     if "j" not in repr(value):  # the sign of a zero: see the module's docstring

@@ -1,0 +1,94 @@
+"""A program on its input cases: the traced runs, and what they bear out about the program's rules.
+
+Covers running in the sandbox under the tracer, probing the operation's sites, and gathering `Evidence`.
+Does not decide which cases become rows (`pipeline.py`), and judges no rule (`constraints.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from rewards.sandbox import ExecutionResult, Job, Limits, SandboxPool
+from rewards.values import parse
+from synth.catalogue import Operation
+from synth.constraints import Evidence
+from synth.sites import PROBED_ENTRY, probed_code
+from synth.source import Source
+from synth.traces import RECORDER, Statement, Trace, statements
+
+MAX_STEPS = 1_000
+"""A longer run is dropped by name: nobody traces it by hand."""
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_mb=256)
+"""Wide on purpose: a budget that a loaded machine can use up would make the rows depend on the load."""
+
+
+def run_traced(
+    sandbox: SandboxPool, code: str, entry: str, inputs: Iterable[str], hash_seed: int = 0
+) -> list[ExecutionResult]:
+    """The program on each input (text of the arguments), in one child under the tracer."""
+    options = json.dumps({"max_steps": MAX_STEPS})
+    jobs = [
+        Job(
+            code,
+            entry,
+            args,
+            limits=LIMITS,
+            recorder=RECORDER,
+            options=options,
+            hash_seed=hash_seed,
+        )
+        for args in inputs
+    ]
+    return sandbox.run_group(jobs)
+
+
+def probe(
+    sandbox: SandboxPool, source: Source, operation: Operation, inputs: Iterable[str]
+) -> frozenset[tuple[int, str]]:
+    """(site, type of the receiver) of every site of the operation that ran on some input."""
+    code = probed_code(source, operation)
+    jobs = [Job(code, PROBED_ENTRY, args, limits=LIMITS) for args in inputs]
+    found: set[tuple[int, str]] = set()
+    for result in sandbox.run_group(jobs):
+        if result.outcome == "returned" and result.value is not None:
+            seen = parse(result.value)
+            assert isinstance(seen, list)
+            found.update((site, name) for site, name in seen)
+    return frozenset(found)
+
+
+def gather(
+    code: str,
+    traces: Sequence[Trace],
+    outputs: Iterable[str],
+    probes: frozenset[tuple[int, str]] = frozenset(),
+) -> Evidence:
+    """What some executions of a program show together."""
+    table = statements(code)
+    executed = frozenset[int]().union(*(trace.executed for trace in traces))
+    arms = frozenset[tuple[int, str]]().union(*(trace.branches for trace in traces))
+    return Evidence(
+        probes=probes,
+        lines=frozenset(table[index].line for index in executed),
+        statement_lines=frozenset(table[index].line for index in inside_functions(table)),
+        arms=frozenset((table[index].line, str(arm)) for index, arm in arms),
+        functions=frozenset(name for trace in traces for name in trace.functions),
+        outputs=frozenset(outputs),
+    )
+
+
+def output_text(result: ExecutionResult) -> str:
+    """What an execution gave, as text: the value, or which exception."""
+    return result.value if result.value is not None else f"raises {result.error_type}"
+
+
+def inside_functions(table: Sequence[Statement]) -> frozenset[int]:
+    """Statements that can be steps of a call; module level, class bodies there included, is not traced."""
+    inside: set[int] = set()
+    for statement in table:  # in the order of the text, so a parent comes before what it holds
+        if statement.parent in inside or (
+            statement.parent >= 0 and table[statement.parent].kind == "FunctionDef"
+        ):
+            inside.add(statement.index)
+    return frozenset(inside)
