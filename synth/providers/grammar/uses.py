@@ -143,7 +143,7 @@ class Uses:
         )
         owner = terms.ANY if signature.receiver is None else signature.receiver.replace(bound)
         args = [
-            self._unlike(self.argument(param, param.type.replace(bound), owner, base), base, owner)
+            self._unlike(self._varied(param, param.type.replace(bound), owner, base), base, owner)
             for param in self._wanted(signature)
         ]
         return self.spell(base, args), self._result(signature, bound)
@@ -189,6 +189,14 @@ class Uses:
             term = terms.tuple_many(term.args[0])
         return self.make.leaf(term) if self.rng.random() < 0.7 else self.make.of(term, 1)
 
+    def _varied(self, param: Param, term: TypeTerm, owner: TypeTerm, base: str) -> str:
+        """An argument that is, if possible within a few tries, not the receiver itself."""
+        for _ in range(3):
+            made = self.argument(param, term, owner, base)
+            if made != base:
+                break
+        return made
+
     def _unlike(self, arg: str, base: str, owner: TypeTerm) -> str:
         """The argument, changed if it is the receiver itself: `a - a` says nothing."""
         if arg != base:
@@ -204,7 +212,7 @@ class Uses:
             "bool": f"not {arg}",
         }
         sequence = self.rng.choice((f"{arg}[::-1]", f"{arg}[{small}:]"))
-        return ways.get(owner.name, sequence if owner.name in terms.SEQUENCES else arg)
+        return ways.get(owner.name, sequence if owner.name in _SLICEABLE else arg)
 
     def argument(self, param: Param, term: TypeTerm, owner: TypeTerm, base: str) -> str:
         """An argument for a parameter: by its name where that says more than its type."""
@@ -407,8 +415,8 @@ class Uses:
         base = target.name
         if nested:
             base = self._nest(rest, args, prepared, bound)
-        elif self.operation.name == "sort" and self.rng.random() < 0.5:
-            args = ["reverse=True"]
+        elif self.operation.name == "sort":
+            args = ["reverse=True"] if self.rng.random() < 0.5 else []
         if signature.receiver is None:
             args = [base, *args]
         return Use(self.spell(base, args), None, target)
@@ -557,6 +565,8 @@ _HINTS: dict[str, Hint] = {
     "context": lambda uses, base, prefix: None,
 }
 """Arguments whose parameter name says more than the type: (uses, receiver text, `b` for bytes)."""
+
+_SLICEABLE = frozenset({"list", "tuple", "str", "bytes", "range"})
 
 _REMOVALS = frozenset({"remove", "__delitem__[key]", "move_to_end"})
 """Operations whose argument must be there already."""

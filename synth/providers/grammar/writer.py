@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from synth.catalogue import TypeTerm
+from synth.catalogue import LIBRARY_MODULES, TypeTerm
 from synth.constraints import Constraint
 from synth.providers.grammar import terms, vocabulary
 from synth.providers.grammar.blocks import Blocks, Lines, indented, names
@@ -47,7 +47,7 @@ _LITERAL_TYPES = frozenset(
 def write_program(constraint: Constraint, rng: random.Random) -> str:
     """Source text of a program that meets `constraint` by construction."""
     item = rng.choice((terms.INT, terms.STR))
-    taken = {constraint.operation.module or "", "part", "left", "right"}
+    taken = {*LIBRARY_MODULES, "part", "left", "right"}
     name = _function_name(constraint, rng, vocabulary.VERBS, taken)
     chain = constraint.structure.call_chain
     parts: list[str] = []
@@ -61,8 +61,9 @@ def write_program(constraint: Constraint, rng: random.Random) -> str:
     entry = Function(constraint, rng, name, taken, item, helper=helper)
     entry.write(() if nest_in_helper else constraint.structure.blueprint, uses=2)
     parts.append(entry.text)
-    module = constraint.operation.module
-    head = f"import {module}\n\n" if module else ""
+    body = "\n".join(parts)
+    modules = [name for name in LIBRARY_MODULES if re.search(rf"\b{name}\.", body)]
+    head = "".join(f"import {name}\n" for name in sorted(modules)) + "\n"
     arguments = ", ".join(literal(v.term, rng) for v in entry.parameters)
     text = head + "\n\n".join(parts) + f"\n\nprint({name}({arguments}))\n"
     return _spaced(ast.unparse(ast.parse(text)))
@@ -391,7 +392,8 @@ class Function:
             return shown[0] if len(parts) > 1 else self._alone(*texts[0])
         kinds = {term for _, term in texts}
         plain = all(name.isidentifier() for name in shown)
-        if kinds == {terms.INT, terms.STR} and plain and self.rng.random() < 0.5:
+        quoted = any("'" in name or "{" in name for name in shown)
+        if kinds == {terms.INT, terms.STR} and not quoted and self.rng.random() < 0.6:
             mark = self.rng.choice(("-", ":", "/", "|"))
             return "f'" + mark.join("{" + name + "}" for name in shown) + "'"
         roll = self.rng.random()
