@@ -532,6 +532,38 @@ def _moment(value: time | datetime) -> tuple[int, ...]:
 # Reading
 
 
+def parse_tree(text: str) -> ast.Module:
+    """`ast.parse(text)`, safe to call from several threads.
+
+    CPython up to 3.12 counts the depth of the tree in one place for all threads, and may raise
+    SystemError ("recursion depth mismatch") when another thread parses meanwhile. The text is not at
+    fault: it is parsed again.
+    """
+    import ast
+
+    for _ in range(_PARSE_TRIES):
+        try:
+            return ast.parse(text)
+        except SystemError:
+            continue
+    return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The tree of one expression; see `parse_tree`."""
+    import ast
+
+    for _ in range(_PARSE_TRIES):
+        try:
+            return ast.parse(text, mode="eval").body
+        except SystemError:
+            continue
+    return ast.parse(text, mode="eval").body
+
+
+_PARSE_TRIES = 100
+
+
 def parse(text: str, *, max_chars: int = MAX_PARSE_CHARS, max_depth: int = MAX_DEPTH) -> object:
     """The value that `text` writes; nothing of it is ever run.
 
@@ -584,7 +616,6 @@ def _expression(text: str, max_depth: int) -> ast.expr:
     The check keeps from that parser all that could make it recurse deeply (brackets, chains of
     signs, dots, calls and subscripts), makes it warn (unknown escapes), or could never be a value.
     """
-    import ast
     import re
 
     scan = re.compile(_TOKEN, re.ASCII | re.DOTALL | re.VERBOSE).match
@@ -607,7 +638,7 @@ def _expression(text: str, max_depth: int) -> ast.expr:
             raise ValueTextError(f"{_shown(text)} is nested too deeply")
         if signs > _MAX_SIGNS or dots > 2:
             raise ValueTextError("a value holds no arithmetic and no attributes")
-    return ast.parse("".join(pieces).strip(), mode="eval").body
+    return parse_expression("".join(pieces).strip())
 
 
 def _checked_token(token: Any, kind: str, previous: str, following: str) -> str:

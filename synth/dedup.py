@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar
 
+from rewards.values import parse_tree
 from synth.source import content_digest, normalised
 
 __all__ = ["ast_shape", "content_digest", "distinct", "normalised"]
@@ -26,7 +27,7 @@ def ast_shape(code: str) -> str:
     their data have the same shape. Raises `SyntaxError`.
     """
     parts: list[str] = []
-    _write_shape(ast.parse(code), parts)
+    _write_shape(parse_tree(code), parts)
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:32]
 
 

@@ -174,8 +174,10 @@ class _Workers:
         self.pipeline = pipeline
         self.pool = ThreadPoolExecutor(jobs, thread_name_prefix="synth")
 
-    def submit(self, constraint: Constraint, slot: int, attempt: int = 0) -> Future[Attempt]:
-        return self.pool.submit(self.pipeline.work, constraint, slot, attempt)
+    def submit(
+        self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
+    ) -> Future[Attempt]:
+        return self.pool.submit(self.pipeline.work, constraint, slot, attempt, most_inputs)
 
     def __enter__(self) -> _Workers:
         return self
@@ -235,12 +237,23 @@ def _settle(
         return _from_journal(cast("dict[str, Any]", journal.read(slot).payload))
     attempt = work.result()
     tally = attempt.tally
+    room = done.quota[constraint.level]
     for repeat in itertools.count(1):
-        if attempt.made is None or _fresh(attempt.made, constraint, done, repeat):
+        made = attempt.made
+        if made is None:
             break
-        tally.drop("dedup", "duplicate_shape")
-        tally.drop("cases", "of_dropped_program", len(attempt.made.cases))
-        attempt = workers.submit(constraint, slot, attempt.next_attempt).result()
+        following = attempt.next_attempt
+        if len(made.cases) > room:
+            # The level has fewer rows left than the program has inputs: the rules must hold on so
+            # few, so the same completion is tried again with that many.
+            reason, following = "remade_with_fewer_inputs", following - 1
+        elif not _fresh(made, constraint, done, repeat):
+            reason = "duplicate_shape"
+        else:
+            break
+        tally.drop("dedup", reason)
+        tally.drop("cases", "of_dropped_program", len(made.cases))
+        attempt = workers.submit(constraint, slot, following, room).result()
         _add(tally, attempt.tally)
     settled = Attempt(attempt.made, attempt.next_attempt, tally)
     journal.append(slot, constraint.id, _to_journal(settled))

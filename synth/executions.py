@@ -1,16 +1,18 @@
 """A program on its input cases: the traced runs, and what they bear out about the program's rules.
 
 Covers running in the sandbox under the tracer, probing the operation's sites, and gathering `Evidence`.
-Does not decide which cases become rows (`pipeline.py`), and judges no rule (`constraints.py`).
+Does not decide which cases become rows (`pipeline.py`), and judges no rule (`constraints/`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rewards.sandbox import ExecutionResult, Job, Limits, SandboxPool
 from rewards.values import parse
+from synth.bending import BENT_ENTRY, bendable
 from synth.catalogue import Operation
 from synth.constraints import Evidence
 from synth.sites import PROBED_ENTRY, probed_code
@@ -58,23 +60,67 @@ def probe(
     return frozenset(found)
 
 
-def gather(
-    code: str,
-    traces: Sequence[Trace],
-    outputs: Iterable[str],
-    probes: frozenset[tuple[int, str]] = frozenset(),
-) -> Evidence:
-    """What some executions of a program show together."""
+BENT_LIMITS = Limits(cpu_seconds=0.25, wall_seconds=60.0, memory_mb=256)
+"""A bent loop may never end; that shows that the statement matters, and need not take long."""
+
+
+def bend(
+    sandbox: SandboxPool,
+    source: Source,
+    operation: Operation,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> tuple[tuple[int, ...], bool]:
+    """(lines of statements that decide nothing, whether the operation decides something).
+
+    Runs the program once per place and input with that place bent. `outputs` are what the inputs give.
+    """
+    bent = bendable(source, operation)
+    places = dict.fromkeys([place for place, _ in bent.statements] + list(bent.sites))
+    jobs = [
+        Job(bent.code, BENT_ENTRY, f"{place}, {args}", limits=BENT_LIMITS)
+        for place in places
+        for args in inputs
+    ]
+    results = sandbox.run_group(jobs)
+    moved: dict[int, bool] = {}
+    for number, place in enumerate(places):
+        found = results[number * len(inputs) : (number + 1) * len(inputs)]
+        moved[place] = [output_text(result) for result in found] != list(outputs)
+    idle = tuple(line for place, line in bent.statements if not moved[place])
+    return idle, any(moved[place] for place in bent.sites)
+
+
+def gather(code: str, traces: Sequence[Trace], outputs: Iterable[str]) -> Evidence:
+    """What some executions of a program show together; probes and bending apart."""
     table = statements(code)
     executed = frozenset[int]().union(*(trace.executed for trace in traces))
     arms = frozenset[tuple[int, str]]().union(*(trace.branches for trace in traces))
     return Evidence(
-        probes=probes,
+        probes=frozenset(),
         lines=frozenset(table[index].line for index in executed),
         statement_lines=frozenset(table[index].line for index in inside_functions(table)),
         arms=frozenset((table[index].line, str(arm)) for index, arm in arms),
         functions=frozenset(name for trace in traces for name in trace.functions),
         outputs=frozenset(outputs),
+    )
+
+
+def examine(
+    sandbox: SandboxPool,
+    source: Source,
+    operation: Operation,
+    inputs: Sequence[str],
+    traces: Sequence[Trace],
+    outputs: Sequence[str],
+) -> Evidence:
+    """All that can be found out about a program on some inputs, with further runs."""
+    idle, matters = bend(sandbox, source, operation, inputs, outputs)
+    return replace(
+        gather(source.code, traces, outputs),
+        probes=probe(sandbox, source, operation, inputs),
+        idle_lines=idle,
+        operation_matters=matters,
     )
 
 

@@ -34,6 +34,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, cast
 
 from rewards import values
+from rewards.values import parse_expression
 from synth.errors import SynthError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ import sys
 sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]
 import importlib.util, json, types
 def load(name, source):
-    package, _, short = name.partition(".")
+    package, _, short = name.rpartition(".")
     parent = sys.modules.setdefault(package, types.ModuleType(package))
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
@@ -74,7 +75,16 @@ modules[-1].serve(requests, hello["host"])
 
 
 # What the child runs, each after those it imports; it serves with the last.
-_CHILD_MODULES = ("rewards.values", "synth.spelling", "synth.structures", "synth.drawing")
+_CHILD_MODULES = (
+    "rewards.values",
+    "synth.spelling",
+    "synth.structures.nodes",
+    "synth.structures.scalars",
+    "synth.structures.sequences",
+    "synth.structures.dicts",
+    "synth.structures.inference",
+    "synth.drawing",
+)
 
 
 @dataclass(frozen=True)
@@ -196,7 +206,7 @@ def _hello() -> dict[str, object]:
 
 
 def _source(module: str) -> str:
-    package, _, name = module.partition(".")
+    package, _, name = module.rpartition(".")
     return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
@@ -405,7 +415,7 @@ def _adds(item: _Ranked, chosen: Sequence[_Ranked]) -> bool:
 
 def _argument_texts(args: str) -> frozenset[str]:
     """Canonical texts of the arguments that are values."""
-    call = ast.parse(f"f({args}\n)", mode="eval").body
+    call = parse_expression(f"f({args}\n)")
     assert isinstance(call, ast.Call)
     texts = set()
     for node in (*call.args, *(keyword.value for keyword in call.keywords)):

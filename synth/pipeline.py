@@ -10,17 +10,17 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewards.row import SCHEMA_VERSION, Row, Spec
 from rewards.sandbox import ExecutionResult, SandboxPool
 from synth.config import GenerateConfig
-from synth.constraints import Constraint, Evidence, unmet
+from synth.constraints import Constraint, unmet
 from synth.dataset import split_of
 from synth.dedup import ast_shape
 from synth.errors import ProgramRejected, SynthError
-from synth.executions import gather, inside_functions, output_text, probe, run_traced
+from synth.executions import bend, gather, inside_functions, output_text, probe, run_traced
 from synth.inputs import Case, Drawer, Drawn, choose
 from synth.programs import Program, vet
 from synth.prompts import (
@@ -38,15 +38,25 @@ from synth.traces import Trace, statements
 
 STAGES = (
     "version", "errors", "seeds",
-    "source", "stubs", "catalogue", "sites", "constraints",
+    "source",
+    "stubs.terms", "stubs.vocabulary", "stubs.lookup", "stubs.annotations", "stubs.signatures",
+    "stubs",
+    "catalogue.records", "catalogue.forms", "catalogue.exclusions", "catalogue.effects",
+    "catalogue.enumeration", "catalogue",
+    "sites",
+    "constraints.records", "constraints.fixed", "constraints.structural", "constraints.optional",
+    "constraints.rules", "constraints.levels", "constraints",
     "prompts",
     "providers.base", "providers.grammar.vocabulary", "providers.grammar.terms",
     "providers.grammar.literals", "providers.grammar.scope", "providers.grammar.expressions",
     "providers.grammar.recipes", "providers.grammar.uses", "providers.grammar.blocks",
     "providers.grammar.writer", "providers.grammar", "providers",
     "programs",
-    "tracer", "traces", "executions",
-    "spelling", "structures", "drawing", "inputs",
+    "tracer", "traces", "bending", "executions",
+    "spelling",
+    "structures.nodes", "structures.scalars", "structures.sequences", "structures.dicts",
+    "structures.inference", "structures",
+    "drawing", "inputs",
     "dedup",
     "manifest", "journal", "dataset", "report", "recheck", "card", "publish",
     "config", "pipeline", "engine", "bench",
@@ -151,18 +161,24 @@ class Pipeline:
         # No execution starts from here on; the one under way ends within its budget.
         self.sandbox.close()
 
-    def work(self, constraint: Constraint, slot: int, attempt: int = 0) -> Attempt:
-        """Try completions from `attempt` on until one becomes a program with input cases."""
+    def work(
+        self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
+    ) -> Attempt:
+        """Try completions from `attempt` on until one becomes a program with input cases.
+
+        `most_inputs` (>= 1) lowers the number of inputs that are kept.
+        """
+        inputs = min(most_inputs or self.config.inputs_per_program, self.config.inputs_per_program)
         tally = Tally()
         while attempt < MAX_ATTEMPTS and not self._stopping.is_set():
             key = f"{self.config.seed}:{slot}:{attempt}"
             attempt += 1
-            made = self._try(constraint, key, tally)
+            made = self._try(constraint, key, inputs, tally)
             if made is not None:
                 return Attempt(made, attempt, tally)
         return Attempt(None, attempt, tally)
 
-    def _try(self, constraint: Constraint, key: str, tally: Tally) -> Made | None:
+    def _try(self, constraint: Constraint, key: str, inputs: int, tally: Tally) -> Made | None:
         tally.completions += 1
         prompt = program_prompt(constraint, id=key, seed=key)
         completion = self.provider.complete([prompt])[0]
@@ -171,7 +187,7 @@ class Pipeline:
         except ProgramRejected as rejected:
             tally.drop("programs", rejected.rule)
             return None
-        stage, reason, made = self._execute(program, tally)
+        stage, reason, made = self._execute(program, inputs, tally)
         if made is None:
             tally.drop(stage, reason)
         else:
@@ -180,7 +196,7 @@ class Pipeline:
 
     # --- executions -----------------------------------------------------------------------
 
-    def _execute(self, program: Program, tally: Tally) -> tuple[str, str, Made | None]:
+    def _execute(self, program: Program, inputs: int, tally: Tally) -> tuple[str, str, Made | None]:
         first = Tally()
         if not self._cases(program, [Drawn(program.args, "seed")], first):
             (reason,) = first.dropped["cases"]
@@ -190,7 +206,7 @@ class Pipeline:
         )
         tally.cases += len(drawn)
         cases = self._cases(program, drawn, tally)
-        chosen = choose(cases, self.config.inputs_per_program, exceptions=self.config.exceptions)
+        chosen = choose(cases, inputs, exceptions=self.config.exceptions)
         reason = self._lacking(program, cases, chosen)
         if reason:
             tally.drop("cases", "of_dropped_program", len(cases))
@@ -202,24 +218,23 @@ class Pipeline:
         """The name of what a program lacks after it ran on its input cases; empty if nothing."""
         if len({output_text(case.result) for case in cases}) < 2:
             return "varies"
-        shown = self._evidence(program, chosen, probes=True)
-        broken = unmet(program.constraint, program.source, shown, self._evidence(program, cases))
+        source, operation = program.source, program.constraint.operation
+        inputs = [case.args for case in chosen]
+        drawn = gather(program.code, *_shown(cases))
+        traces, outputs = _shown(chosen)
+        # Cheap rules first: bending costs a run per statement.
+        early = gather(program.code, traces, outputs)
+        probes = probe(self.sandbox, source, operation, inputs)
+        broken = unmet(program.constraint, source, replace(early, probes=probes), drawn)
+        if not broken:
+            idle, matters = bend(self.sandbox, source, operation, inputs, outputs)
+            known = replace(early, probes=probes, idle_lines=idle, operation_matters=matters)
+            broken = unmet(program.constraint, source, known, drawn)
         if broken:
             return broken[0].rule
-        if self.config.inputs_per_program > 1 and len({output_text(c.result) for c in chosen}) < 2:
+        if len(chosen) > 1 and len({output_text(c.result) for c in chosen}) < 2:
             return "varies"
         return "" if self._deterministic(program, chosen) else "hash_seed_dependent"
-
-    def _evidence(
-        self, program: Program, cases: Sequence[Case], *, probes: bool = False
-    ) -> Evidence:
-        operation, inputs = program.constraint.operation, [case.args for case in cases]
-        return gather(
-            program.code,
-            [case.trace for case in cases],
-            [output_text(case.result) for case in cases],
-            probe(self.sandbox, program.source, operation, inputs) if probes else frozenset(),
-        )
 
     def _cases(self, program: Program, drawn: Sequence[Drawn], tally: Tally) -> list[Case]:
         """Run the drawn inputs in one child under the tracer; those that can become rows."""
@@ -264,6 +279,10 @@ class Pipeline:
             if not all(_same(one.result, two) for one, two in zip(chosen, again, strict=True)):
                 return False
         return True
+
+
+def _shown(cases: Sequence[Case]) -> tuple[list[Trace], list[str]]:
+    return [case.trace for case in cases], [output_text(case.result) for case in cases]
 
 
 def _same(one: ExecutionResult, two: ExecutionResult) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from synth.constraints import Constraint
+from synth.constraints import Constraint, rules_of
 
 Messages = tuple[tuple[str, str], ...]
 """((role, content), …)"""
@@ -35,7 +35,7 @@ class Prompt:
 def program_prompt(constraint: Constraint, *, id: str, seed: str) -> Prompt:
     """The prompt for a program: every rule of the constraint contributes its sentence."""
     rules = "\n".join(
-        f"{n}. {rule.sentence(constraint)}" for n, rule in enumerate(constraint.rules, 1)
+        f"{n}. {rule.sentence(constraint)}" for n, rule in enumerate(rules_of(constraint), 1)
     )
     content = (
         "Write one small Python program that is worth tracing by hand: its result must depend on its "

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from rewards.row import Row
 from rewards.sandbox import SandboxPool
 from synth.catalogue import catalogue
-from synth.constraints import Constraint, Structure, unmet, violations
+from synth.constraints import Constraint, Structure, rules_of, unmet, violations
 from synth.errors import ProgramRejected
-from synth.executions import gather, output_text, probe, run_traced
+from synth.executions import examine, output_text, run_traced
 from synth.source import Source, read
 from synth.traces import Trace
 
@@ -112,12 +112,9 @@ def _check(sandbox: SandboxPool, rows: Sequence[Row]) -> tuple[list[tuple[str, s
     inputs = list(dict.fromkeys(row.args for row in rows))
     results = run_traced(sandbox, rows[0].code, rows[0].entry, inputs)
     traces = [Trace.from_record(rows[0].code, r.record) for r in results if r.record is not None]
-    probes = probe(sandbox, source, constraint.operation, inputs)
-    shown = gather(rows[0].code, traces, map(output_text, results), probes)
-    wide = {rule.name for rule in constraint.rules if rule.over_drawn}
+    outputs = [output_text(result) for result in results]
+    shown = examine(sandbox, source, constraint.operation, inputs, traces, outputs)
+    wide = {rule.name for rule in rules_of(constraint) if rule.over_drawn}
     found = unmet(constraint, source, shown)
-    if len(inputs) < 2:
-        # The last program of a level may be cut down to one input, which cannot vary.
-        found = [violation for violation in found if violation.rule != "varies"]
     wrong += [(v.rule, v.detail) for v in found if v.rule not in wide]
     return wrong, [v.rule for v in found if v.rule in wide]

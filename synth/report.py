@@ -19,7 +19,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rewards.row import Row
-from rewards.values import Unrepresentable, ValueTextError, canonical, parse
+from rewards.values import (
+    Unrepresentable,
+    ValueTextError,
+    canonical,
+    parse,
+    parse_expression,
+    parse_tree,
+)
 from synth.dedup import ast_shape
 
 if TYPE_CHECKING:
@@ -298,7 +305,7 @@ EMPTY: Mapping[str, str] = _empty_values()
 
 def _argument_texts(args: str) -> list[str]:
     """Canonical text of each argument of an argument list; keyword arguments last."""
-    call = ast.parse(f"f({args})", mode="eval").body
+    call = parse_expression(f"f({args})")
     if not isinstance(call, ast.Call):
         raise ValueError(f"not an argument list: {args!r}")
     nodes = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -316,7 +323,7 @@ def _value_text(text: str) -> str:
 def _last_literal(code: str) -> str | None:
     """Canonical text of the literal that stands last in the program (displays count as one)."""
     last: tuple[tuple[int, int, int, int], ast.expr] | None = None
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parse_tree(code)):
         if not isinstance(node, ast.expr):
             continue
         # The end decides; of two that end together the one that begins first holds the other.

@@ -14,6 +14,7 @@ import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rewards.values import parse_tree
 from synth.catalogue import Operation
 from synth.source import Source
 
@@ -62,18 +63,28 @@ def probed_code(source: Source, operation: Operation) -> str:
     It takes the arguments of the entry, runs it, and lists every site whose receiver was evaluated,
     also when the entry raises: how it ended is known from the run without probes.
     """
+    probed = _Prober(operation).visit(marked_tree(source, operation))
+    text = ast.unparse(ast.fix_missing_locations(probed))
+    # After the program, not before it: a __future__ import must stay the first statement.
+    return text + _PROBE_TEXT.format(entry=source.entry)
+
+
+def marked_tree(source: Source, operation: Operation) -> ast.Module:
+    """A copy of the tree in which `site_of(node)` tells the nodes that are sites."""
     nodes = _site_nodes(source, operation)
     for index, node in enumerate(nodes):
         node.__dict__["_site"] = index
     try:
-        tree = copy.deepcopy(source.tree)
+        return copy.deepcopy(source.tree)
     finally:
         for node in nodes:
             del node.__dict__["_site"]
-    probed = _Prober(operation).visit(tree)
-    text = ast.unparse(ast.fix_missing_locations(probed))
-    # After the program, not before it: a __future__ import must stay the first statement.
-    return text + _PROBE_TEXT.format(entry=source.entry)
+
+
+def site_of(node: ast.AST) -> int | None:
+    """The index of the site that a node of a `marked_tree` is, or None."""
+    site = node.__dict__.get("_site")
+    return site if isinstance(site, int) else None
 
 
 def enclosing_calls(source: Source, node: ast.AST) -> int:
@@ -106,7 +117,7 @@ def _call_depth(node: ast.AST) -> int:
 @lru_cache(maxsize=4096)
 def _pattern(form: str) -> ast.AST:
     """The node that stands for an operation: its form parsed, expression statements unwrapped."""
-    statement = ast.parse(form).body[0]
+    statement = parse_tree(form).body[0]
     return statement.value if isinstance(statement, ast.Expr) else statement
 
 
@@ -170,7 +181,7 @@ class _Prober(ast.NodeTransformer):
         self.bound = operation.kind in ("function", "constructor", "classmethod", "staticmethod")
 
     def visit(self, node: ast.AST) -> ast.AST:
-        site = node.__dict__.get("_site")
+        site = site_of(node)
         visited = self.generic_visit(node)
         return visited if site is None else self._wrap(visited, site)
 

@@ -1,6 +1,6 @@
 """The text of a program, read once: functions, entry, the final call, imports, control-flow nests.
 
-Covers facts that stand in the AST and need no execution. Does not judge them (`constraints.py`) and
+Covers facts that stand in the AST and need no execution. Does not judge them (`constraints/`) and
 does not run anything.
 
 A program's text is `imports and functions, then one print(entry(args))`. What a row stores as `code`
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from rewards.values import parse_tree
 from synth.errors import ProgramRejected
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -108,7 +109,7 @@ def read(text: str) -> Source:
     if len(text) > MAX_SOURCE_CHARS:
         raise ProgramRejected("too_long", f"{len(text)} characters, at most {MAX_SOURCE_CHARS}")
     try:
-        tree = ast.parse(text)
+        tree = parse_tree(text)
         _refuse_deep(tree)
         # What Python cannot write again (an int of 5,000 digits) has no normalised text.
         ast.unparse(tree)
@@ -132,7 +133,7 @@ def normalised(code: str) -> str:
 
     Comments and blank lines are gone. Raises `SyntaxError` (or `ValueError` for a null byte).
     """
-    return ast.unparse(ast.parse(code))
+    return ast.unparse(parse_tree(code))
 
 
 def content_digest(code: str) -> str:

@@ -1,7 +1,7 @@
 """How drawn strings are spelled: in words, by a pattern, or from the alphabet of the samples.
 
 Covers what strings look like. Which string is drawn, and small changes of one, are decided in
-`synth/structures.py`. Runs in the child of `synth.inputs.Drawer`; standard library only.
+`synth/structures/scalars.py`. Runs in the child of `synth.inputs.Drawer`; standard library only.
 """
 
 from __future__ import annotations

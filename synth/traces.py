@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rewards.sandbox.jobs import ExecutionResult, Job, Limits
+from rewards.values import parse_tree
 from synth import tracer
 from synth.errors import SynthError
 
@@ -102,7 +103,7 @@ def _table(code: str) -> _Table:
     with _parsing, warnings.catch_warnings():
         # What the compiler has to say about the program is said where the program is compiled.
         warnings.simplefilter("ignore")
-        sites = tracer.survey(ast.parse(code))
+        sites = tracer.survey(parse_tree(code))
     names: list[str] = []
     table: list[Statement] = []
     branching = (ast.If, ast.While, ast.For, ast.Match, *tracer.TryNode)

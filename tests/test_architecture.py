@@ -35,7 +35,13 @@ HEAVY = {
     *("pandas", "datasets", "hypothesis", "pyarrow", "openai", "torch", "pygments", "tqdm"),
     *("typeshed_client", "huggingface_hub", "numpy", "tenacity", "transformers", "trl"),
 }
-IN_THE_CHILD = {"synth.drawing", "synth.structures"}
+IN_THE_CHILD = {
+    "synth.drawing",
+    *(
+        f"synth.structures.{name}"
+        for name in ("nodes", "scalars", "sequences", "dicts", "inference")
+    ),
+}
 """Modules that the process which draws inputs runs: Hypothesis is what they are about."""
 
 

@@ -21,7 +21,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth import catalogue as module
 from synth.catalogue import (
     BUILTIN_TYPES,
     LIBRARY_MODULES,
@@ -30,6 +29,8 @@ from synth.catalogue import (
     Signature,
     catalogue,
 )
+from synth.catalogue.exclusions import EXCLUDED as PATTERNS
+from synth.catalogue.exclusions import SPECIAL
 from synth.errors import UsageError
 from synth.stubs import TypeTerm, parse_term, union
 
@@ -83,7 +84,7 @@ def test_every_operator_method_is_an_operation_or_excluded(owner: str, cls: type
     for name in dir(cls):
         inherited = getattr(cls, name) is getattr(object, name, None)
         own = inspect.getattr_static(cls, name) is not inspect.getattr_static(object, name, None)
-        if name in module._SPECIAL and own and not inherited:
+        if name in SPECIAL and own and not inherited:
             assert f"{owner}.{name}" in listed, name
 
 
@@ -98,7 +99,7 @@ def test_every_public_name_of_a_module_is_an_operation_or_excluded(name: str) ->
 def test_every_exclusion_pattern_excludes_something() -> None:
     later = {"statistics.kde_random"}  # from Python 3.13 on
     public = {f"{m}.{n}" for m in LIBRARY_MODULES for n in dir(importlib.import_module(m))}
-    for pattern, reason in module._EXCLUDED:
+    for pattern, reason in PATTERNS:
         hits = fnmatch.filter(EXCLUDED, pattern)
         if pattern in later and pattern not in public:
             continue

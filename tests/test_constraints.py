@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from synth.catalogue import Operation, catalogue
 from synth.constraints import (
     CONTROL_KINDS,
+    EXTRAS,
     LIBRARY_SHARE,
     MAX_DEPTH,
     RULES,
@@ -35,6 +36,7 @@ from synth.constraints import (
     levels,
     operations_of,
     other_operations,
+    rules_of,
     structure,
     unmet,
     violations,
@@ -439,16 +441,21 @@ def test_first_violation_is_the_first_of_all() -> None:
         assert len(every) >= 4
 
 
-@pytest.mark.parametrize("name", [rule.name for rule in RULES if rule.optional])
+def test_a_structure_may_ask_for_the_optional_rules() -> None:
+    # The names stand with the structure, the rules with their checks.
+    assert tuple(rule.name for rule in RULES if rule.optional) == EXTRAS
+
+
+@pytest.mark.parametrize("name", EXTRAS)
 def test_optional_rules_apply_only_when_asked_for(name: str) -> None:
     constraint, _, bad = STATIC[name]
-    assert name in [rule.name for rule in constraint.rules]
+    assert name in [rule.name for rule in rules_of(constraint)]
     plain = replace(constraint, structure=replace(constraint.structure, extras=()))
-    assert name not in [rule.name for rule in plain.rules]
+    assert name not in [rule.name for rule in rules_of(plain)]
     for text in bad:
         assert name not in broken(plain, text)
     others = [rule.name for rule in RULES if rule.optional and rule.name != name]
-    assert not set(others) & {rule.name for rule in constraint.rules}
+    assert not set(others) & {rule.name for rule in rules_of(constraint)}
 
 
 def test_other_operations_names_what_it_finds() -> None:
@@ -518,6 +525,11 @@ DYNAMIC: dict[str, list[Evidence]] = {
     "varies": [
         replace(COMPLETE, outputs=frozenset()),
         replace(COMPLETE, outputs=frozenset({"(2, 'x')"})),
+    ],
+    "operation_matters": [replace(COMPLETE, operation_matters=False)],
+    "no_idle_statement": [
+        replace(COMPLETE, idle_lines=(9,)),
+        replace(COMPLETE, idle_lines=(6, 11)),
     ],
 }
 
@@ -636,17 +648,16 @@ def test_only_the_nest_that_was_asked_for_counts_as_entered() -> None:
 
 
 def with_extras() -> list[Constraint]:
-    names = tuple(rule.name for rule in RULES if rule.optional)
     return [
-        replace(constraint, structure=replace(constraint.structure, extras=names))
+        replace(constraint, structure=replace(constraint.structure, extras=EXTRAS))
         for constraint in constraints(400, depth=MAX_DEPTH)
     ]
 
 
 def test_sentences() -> None:
     for constraint in with_extras():
-        assert len(constraint.rules) == len(RULES)
-        said = {rule.name: rule.sentence(constraint) for rule in constraint.rules}
+        assert len(rules_of(constraint)) == len(RULES)
+        said = {rule.name: rule.sentence(constraint) for rule in rules_of(constraint)}
         for name, sentence in said.items():
             assert re.fullmatch(r"[A-Z].*[a-z`)]\.", sentence), (name, sentence)
             assert "\n" not in sentence
@@ -659,7 +670,7 @@ def test_sentences() -> None:
 def test_sentences_follow_the_structure() -> None:
     for constraint in constraints(200, depth=MAX_DEPTH):
         shape = constraint.structure
-        said = {rule.name: rule.sentence(constraint) for rule in constraint.rules}
+        said = {rule.name: rule.sentence(constraint) for rule in rules_of(constraint)}
         words = {
             "if": "an if",
             "if-elif": "an if-elif",

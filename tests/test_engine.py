@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ class FakePipeline:
         self.stopped = False
         self.worked: Counter[int] = Counter()
 
-    def work(self, constraint: Constraint, slot: int, attempt: int = 0) -> Attempt:
+    def work(
+        self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
+    ) -> Attempt:
         self.worked[slot] += 1
         time.sleep(self.hurry.choice([0, 0, 0.0005, 0.002]))
         tally = Tally()
@@ -60,6 +63,7 @@ class FakePipeline:
             if dice.random() < 0.25:
                 tally.programs += 1
                 made = self.made(constraint, dice)
+                made = replace(made, cases=made.cases[:most_inputs])
                 tally.cases += len(made.cases)
                 return Attempt(made, attempt, tally)
             tally.drop("programs", "syntax")

@@ -13,7 +13,7 @@ from strategies import values
 
 from rewards.values import Unrepresentable, canonical
 from synth import prompts
-from synth.constraints import MAX_DEPTH, RULES
+from synth.constraints import MAX_DEPTH, RULES, rules_of
 from synth.prompts import (
     SYSTEM,
     Messages,
@@ -83,9 +83,9 @@ def test_every_sentence_of_the_constraint_stands_in_the_prompt(extras: tuple[str
         numbered = [line for line in lines if re.match(r"\d+\. ", line)]
         assert numbered == [
             f"{number}. {rule.sentence(constraint)}"
-            for number, rule in enumerate(constraint.rules, 1)
+            for number, rule in enumerate(rules_of(constraint), 1)
         ]
-        absent = [rule for rule in RULES if rule not in constraint.rules]
+        absent = [rule for rule in RULES if rule not in rules_of(constraint)]
         assert all(rule.sentence(constraint) not in text for rule in absent)
         assert "```python" in text
 

@@ -876,3 +876,45 @@ def test_the_default_cap_is_what_the_documentation_says() -> None:
     assert canonical("a" * (MAX_CHARS - 2)) == repr("a" * 9_998)
     with pytest.raises(Unrepresentable):
         canonical("a" * (MAX_CHARS - 1))
+
+
+def test_parsing_from_many_threads_never_fails() -> None:
+    """CPython up to 3.12 raises SystemError when a collection lets another thread parse meanwhile."""
+    import gc
+    import sys
+    import threading
+
+    class Yields:
+        def __init__(self) -> None:
+            self.me = self  # in a cycle, so that a collection finalises it
+
+        def __del__(self) -> None:
+            sum(range(50))
+
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for number in range(150):
+                Yields()
+                assert parse(f"[{number}, (1, 'a'), {{2: [3, 4]}}]") == [
+                    number,
+                    (1, "a"),
+                    {2: [3, 4]},
+                ]
+        except BaseException as error:
+            failures.append(error)
+
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(20)
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*before)
+        sys.setswitchinterval(interval)
+    assert failures == []

@@ -68,7 +68,7 @@ def _print_text(
     from collections import Counter
 
     from synth.catalogue import Operation
-    from synth.constraints import level_sentence, levels
+    from synth.constraints import level_sentence, levels, rules_of
 
     known = [op for op in operations if isinstance(op, Operation)]
     owners: Counter[str] = Counter(op.owner for op in known)
@@ -84,8 +84,9 @@ def _print_text(
     wanted = [level] if level is not None else [max(levels(depth))]
     for number in wanted:
         click.echo(f"\nRules of level {number} (the nest of control structures varies)")
-        for rule in _example(known[0], number, depth).rules:
-            click.echo(f"  {rule.name:18}{rule.sentence(_example(known[0], number, depth))}")
+        example = _example(known[0], number, depth)
+        for rule in rules_of(example):
+            click.echo(f"  {rule.name:18}{rule.sentence(example)}")
     click.echo("\nOperations")
     for owner in owners:
         forms = [f"{op.form}" for op in known if op.owner == owner]
@@ -96,7 +97,7 @@ def _print_json(operations: tuple[object, ...], level: int | None, depth: int) -
     import json
 
     from synth.catalogue import Operation
-    from synth.constraints import RULES, level_sentence, levels
+    from synth.constraints import RULES, level_sentence, levels, rules_of
 
     known = [op for op in operations if isinstance(op, Operation)]
     wanted = levels(depth) if level is None else (level,)
@@ -109,7 +110,7 @@ def _print_json(operations: tuple[object, ...], level: int | None, depth: int) -
                 "structure": str(first[number].structure),
                 "rules": [
                     {"name": rule.name, "sentence": rule.sentence(first[number])}
-                    for rule in first[number].rules
+                    for rule in rules_of(first[number])
                 ],
             }
             for number in wanted

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rewards.values import parse_tree
 from synth.catalogue import TypeTerm
 from synth.providers.grammar import terms
 from synth.providers.grammar.expressions import Expressions
@@ -30,7 +32,7 @@ def indented(lines: Lines) -> Lines:
 
 def names(lines: Lines, context: type[ast.expr_context]) -> list[str]:
     """Variables that complete statements read (`ast.Load`) or assign (`ast.Store`), in text order."""
-    tree = ast.parse("\n".join(lines) or "pass")
+    tree = parse_tree("\n".join(lines) or "pass")
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, context)]
     found.sort(key=lambda node: (node.lineno, node.col_offset))
     return list(dict.fromkeys(node.id for node in found))
@@ -95,7 +97,7 @@ class Blocks:
         return self.rng.choice((
             f"{name} += {value}", f"{name} += {value}", f"{name} -= {value}", f"{name} += {k} * ({value})",
             f"{name} = ({name} * {k} + {value}) % {self.rng.choice((97, 101, 211, 997))}",
-            f"{name} = max({name}, {value}) + {k}",
+            f"{name} = {value} - {name}",
         ))  # fmt: skip
 
     def _update_float(self, value: str, term: TypeTerm) -> str:
@@ -106,7 +108,8 @@ class Blocks:
         if len(value) < SHORT and self.rng.random() < 0.15:
             return self._update_dict(value)
         name = self.state(term, self._start(term, "''")).name
-        part = value if value.endswith("]") else f"({value})[:{self.rng.randint(2, 5)}]"
+        short = value.endswith("]") or re.search(r"\* 2\)?$", value)
+        part = value if short else f"({value})[:{self.rng.randint(2, 5)}]"
         return self.rng.choice(
             (f"{name} += {part}", f"{name} += {part}", f"{name} = {part} + {name}")
         )

@@ -200,7 +200,7 @@ class Expressions:
     def _method_int(self) -> str | None:
         ways: list[tuple[str, str]] = []
         for v in self.scope.variables:
-            if v.term == terms.STR and not v.char:
+            if v.term == terms.STR and not v.char and v.role in ("param", "item"):
                 ways += [("count", f"{v.name}.count({self.rng.choice('aeot')!r})"),
                          ("find", f"{v.name}.find({self.rng.choice('aeinr')!r})")]  # fmt: skip
             elif v.term in (terms.LIST_INT, terms.tuple_many(terms.INT)):

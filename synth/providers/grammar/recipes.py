@@ -89,7 +89,7 @@ RECIPES: dict[str, tuple[tuple[str, str], ...]] = {
     "bytes.index": (("({v:bytes} + b'ae').index(b{letter2})", "int"),),
     "bytes.rindex": (("({v:bytes} + b'ae').rindex(b{letter2})", "int"),),
     "bytes.join": (("b{symbol}.join([{v:bytes}, b'end', {v:bytes}[:2]])", "bytes"),),
-    "bytes.maketrans": (("bytes.maketrans(b{letter}, b{symbol})", "bytes"), ("bytes.maketrans(b'ab', {v:bytes}[:2])", "bytes")),
+    "bytes.maketrans": (("bytes.maketrans({v:bytes}[:1], b{symbol})", "translation"), ("bytes.maketrans(b'ab', {v:bytes}[:2])", "translation")),
     "bytes.translate": (("{v:bytes}.translate(None, b{letter})", "bytes"), ("{v:bytes}.translate(bytes.maketrans(b'ae', b'31'))", "bytes")),
     "bytes.center": (("{v:bytes}.center({b:int} % 6 + 9, b{symbol})", "bytes"),),
     "bytes.ljust": (("{v:bytes}.ljust({b:int} % 6 + 9, b{symbol})", "bytes"),),

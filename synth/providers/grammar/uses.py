@@ -223,6 +223,8 @@ class Uses:
             if made is not None:
                 return made
         term = _simple(term)
+        if owner in (terms.INT, terms.FLOAT) and self.operation.name in _COMPARISONS:
+            return self._compared(base, owner)
         if term.name == "slice":
             low = self.rng.randint(0, 1)
             return (
@@ -262,6 +264,12 @@ class Uses:
                 terms.frozenset_of(element) if owner.name == "frozenset" else terms.set_of(element)
             )
         return terms.list_of(element)
+
+    def _compared(self, base: str, owner: TypeTerm) -> str:
+        """A number to compare with that is sometimes larger and sometimes smaller."""
+        others = [v.name for v in self.scope.of(owner) if v.name not in base]
+        constant = str(self.rng.randint(3, 12))
+        return self.rng.choice([*others, constant, constant])
 
     def _piece(self, term: TypeTerm, base: str) -> str:
         """Something to look for in a string: a letter, another variable, or a part of the string."""
@@ -325,6 +333,9 @@ class Uses:
     def enclose(self, text: str, term: TypeTerm) -> tuple[str, TypeTerm]:
         """One more call around an expression, and the type of that call."""
         ways = self._around(term)
+        if term == terms.STR and text.startswith(("str(", "repr(", "bin(", "hex(", "ascii(")):
+            # The characters of a printed value are tedious; its length is enough.
+            ways = [("len({0})", terms.INT)]
         # `sorted(sorted(x))` and `max(max(x, 2), 3)` say nothing twice.
         fresh = [way for way in ways if not _repeats(way[0], text)]
         template, result = self.rng.choice(fresh or ways)
@@ -333,14 +344,13 @@ class Uses:
     def _around(self, term: TypeTerm) -> list[tuple[str, TypeTerm]]:
         name, item = term.name, _simple(terms.element(term))
         if name == "int":
-            return [("abs({0})", terms.INT), ("str({0})", terms.STR), ("max({0}, {k})", terms.INT),
-                    ("min({0}, {n})", terms.INT),
-                    ("divmod({0}, {k})", terms.tuple_of(terms.INT, terms.INT)),
-                    ("float({0})", terms.FLOAT), ("pow({0}, 2)", terms.INT),
-                    ("max({0}, {n})", terms.INT)]  # fmt: skip
+            return [("abs({0})", terms.INT), ("str({0})", terms.STR), ("pow({0}, 2)", terms.INT),
+                    ("divmod({0}, {k})", terms.tuple_of(terms.INT, terms.INT)), ("bin({0})", terms.STR),
+                    ("float({0})", terms.FLOAT), ("pow({0}, {k})", terms.INT),
+                    ("hex({0})", terms.STR)]  # fmt: skip
         if name == "float":
             return [("round({0}, 2)", terms.FLOAT), ("round({0}, 3)", terms.FLOAT), ("str({0})", terms.STR),
-                    ("max({0}, {k})", terms.FLOAT), ("abs({0})", terms.FLOAT)]  # fmt: skip
+                    ("abs({0})", terms.FLOAT)]  # fmt: skip
         if name == "bool":
             return [("int({0})", terms.INT), ("str({0})", terms.STR)]
         if name == "str":
@@ -364,6 +374,8 @@ class Uses:
             return ways + ([("sorted({0})", terms.list_of(key))] if terms.orderable(key) else [])
         if terms.iterable(term):
             return self._around_iterable(name, item)
+        if name == "translation":
+            return [("sum({0})", terms.INT)]
         if name == "copies":
             return [("map(sorted, {0})", TypeTerm("iterator", (terms.list_of(self.item),)))]
         if name == "unary":
@@ -396,9 +408,13 @@ class Uses:
         first = signature.params[0].type if signature.receiver is None else signature.receiver
         # heapq.heappush(x, y): without a receiver the first parameter is what changes.
         target, before = self._copy(_simple(first.replace(bound)))
-        rest = _needed(signature)[signature.receiver is None :]
+        rest = self._arguments(signature)
         kinds = [self._fitting(param, bound, target) for param in rest]
-        if nested and self.operation.name != "sort" and not any(map(self.nested_value, kinds)):
+        # What is cleared leaves nothing to see; which of two is cleared does.
+        chooses = self.operation.name == "clear" or (
+            nested and self.operation.name != "sort" and not any(map(self.nested_value, kinds))
+        )
+        if chooses:
             twin, more = self._twin(target)
             return Prepared(signature, target, twin, (*before, *more))
         return Prepared(signature, target, None, before)
@@ -410,11 +426,18 @@ class Uses:
         """
         signature, target = prepared.signature, prepared.target
         bound = self._bound(signature)
-        rest = _needed(signature)[signature.receiver is None :]
+        rest = self._arguments(signature)
         args = [self._given(p, p.type.replace(bound), target) for p in rest]
+        for index, arg in enumerate(args):
+            if arg == target.name:
+                # `x |= x` changes nothing.
+                fitting = self._fitting(rest[index], bound, target)
+                args[index] = self.nested_value(fitting) or arg
         base = target.name
         if nested:
             base = self._nest(rest, args, prepared, bound)
+        elif prepared.twin is not None:
+            base = f"[{target.name}, {prepared.twin.name}][{self.make.leaf(terms.INT)} % 2]"
         elif self.operation.name == "sort":
             args = ["reverse=True"] if self.rng.random() < 0.5 else []
         if signature.receiver is None:
@@ -435,7 +458,16 @@ class Uses:
     def _given(self, param: Param, term: TypeTerm, target: Variable) -> str:
         if self.operation.name in _REMOVALS:
             return f"{self.rng.choice(('max', 'min'))}({target.name})"
+        if self.operation.name in _OVERLAPS and target.term.name == "set":
+            return self._overlapping(target)
         return self.argument(param, term, target.term, target.name)
+
+    def _overlapping(self, target: Variable) -> str:
+        """Some of the members of a set, as a set: built by a call within a call."""
+        cut = self.rng.choice(
+            (f":{self.rng.randint(2, 3)}", "1:", f"{self.make.leaf(terms.INT)} % 3:")
+        )
+        return f"set(sorted({target.name})[{cut}])"
 
     def _fitting(self, param: Param, bound: dict[str, TypeTerm], target: Variable) -> TypeTerm:
         """The concrete type of an argument for `target`."""
@@ -446,9 +478,14 @@ class Uses:
             return self._concrete(term, target.term)
         return term
 
+    def _arguments(self, signature: Signature) -> list[Param]:
+        """The parameters to fill besides what changes; rotating by nothing would change nothing."""
+        needed = _needed(signature, optional=self.operation.name == "rotate")
+        return needed[signature.receiver is None :]
+
     def _copy(self, term: TypeTerm) -> tuple[Variable, tuple[str, ...]]:
         existing = [v for v in self.scope.of(term) if v.role == "state"]
-        if existing and self.rng.random() < 0.5:
+        if existing and self.rng.random() < 0.8:
             return existing[0], ()
         template = receiver(term.name)
         source = self.fill(template) if template else _copied(term.name, self._source(term))
@@ -468,11 +505,15 @@ class Uses:
         """Put a call within a call into one of `args`, or return a receiver that is one."""
         target = prepared.target
         if prepared.twin is not None:
-            return f"max({target.name}, {prepared.twin.name}, key=lambda part: len(part))"
+            # The remainder turns the choice over from input to input: each of the two shows.
+            rank = f"(len(part) + {self.make.leaf(terms.INT)}) % 3"
+            return f"max({target.name}, {prepared.twin.name}, key=lambda part: {rank})"
         if self.operation.name == "sort":
             args[:] = ["key=lambda part: len(str(part))"]
         elif self.operation.name in _REMOVALS:
             args[0] = f"{self.rng.choice(('max', 'min'))}(sorted({target.name}))"
+        elif self.operation.name in _OVERLAPS and target.term.name == "set":
+            args[0] = self._overlapping(target)
         else:
             order = list(range(len(params)))
             self.rng.shuffle(order)
@@ -484,8 +525,18 @@ class Uses:
         return target.name
 
     def _twin(self, target: Variable) -> tuple[Variable, tuple[str, ...]]:
-        """A second container of the same type, so that a call can choose between the two."""
-        template, source = receiver(target.term.name), self.make.of(target.term, 1)
+        """A second container of the same type and other contents, so that a call can choose."""
+        known = [v for v in self.scope.of(target.term) if v.role == "state" and v != target]
+        if known:
+            return known[0], ()
+        template = receiver(target.term.name)
+        others = [
+            made
+            for v in self.scope.variables
+            if v.term != target.term
+            and (made := self.make.convert(v.name, v.term, target.term)) is not None
+        ]
+        source = self.rng.choice(others) if others else self.make.of(target.term, 1)
         text = self.fill(template) if template else _copied(target.term.name, source)
         twin = self.scope.local(target.term, "state")
         return twin, (f"{twin.name} = {text}",)
@@ -566,10 +617,17 @@ _HINTS: dict[str, Hint] = {
 }
 """Arguments whose parameter name says more than the type: (uses, receiver text, `b` for bytes)."""
 
+_COMPARISONS = frozenset({"__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"})
 _SLICEABLE = frozenset({"list", "tuple", "str", "bytes", "range"})
 
-_REMOVALS = frozenset({"remove", "__delitem__[key]", "move_to_end"})
+_REMOVALS = frozenset({"remove", "discard", "__delitem__[key]", "move_to_end"})
 """Operations whose argument must be there already."""
+
+_OVERLAPS = frozenset(
+    {"intersection_update", "__iand__", "difference_update", "__isub__"}
+    | {"symmetric_difference_update", "__ixor__"}
+)
+"""Operations on sets that only show if the argument shares members with the receiver."""
 
 _OPTIONAL = frozenset({"fillchar", "chars", "sep", "maxsplit", "tabsize", "count", "n"})
 """Optional parameters that are worth giving now and then."""
@@ -600,8 +658,8 @@ def _copied(kind: str, source: str) -> str:
     )
 
 
-def _needed(signature: Signature) -> list[Param]:
-    return [param for param in signature.params if param.required or param.kind == "varargs"]
+def _needed(signature: Signature, *, optional: bool = False) -> list[Param]:
+    return [p for p in signature.params if p.required or p.kind == "varargs" or optional]
 
 
 def _simple(term: TypeTerm) -> TypeTerm:

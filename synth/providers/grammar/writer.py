@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rewards.values import parse_tree
 from synth.catalogue import LIBRARY_MODULES, TypeTerm
 from synth.constraints import Constraint
 from synth.providers.grammar import terms, vocabulary
@@ -66,7 +67,7 @@ def write_program(constraint: Constraint, rng: random.Random) -> str:
     head = "".join(f"import {name}\n" for name in sorted(modules)) + "\n"
     arguments = ", ".join(literal(v.term, rng) for v in entry.parameters)
     text = head + "\n\n".join(parts) + f"\n\nprint({name}({arguments}))\n"
-    return _spaced(ast.unparse(ast.parse(text)))
+    return _spaced(ast.unparse(parse_tree(text)))
 
 
 def _spaced(text: str) -> str:
@@ -118,6 +119,8 @@ class Function:
         self.uses = Uses(self.rng, self.scope, self.make, operation, self.item)
         self.blocks = Blocks(self.rng, self.scope, self.make)
         self.locals: list[Variable] = []
+        self.changed: list[Variable] = []
+        """What statements of the operation change: it has to show in the result."""
 
     # --- the function ---------------------------------------------------------------------
 
@@ -233,8 +236,9 @@ class Function:
         prepared = self.uses.prepare(nested=nested)
         lines += prepared.before
         for variable in (prepared.target, prepared.twin):
-            if variable is not None and variable not in self.locals:
+            if variable is not None and variable not in self.changed:
                 self.locals.append(variable)
+                self.changed.append(variable)
         return prepared
 
     def _use(self, *, nested: bool) -> Lines:
@@ -270,17 +274,20 @@ class Function:
 
     def _extra(self) -> Lines:
         """An ordinary statement that brings a new local."""
-        term = self.rng.choice(
-            (terms.INT, terms.STR, terms.LIST_INT, terms.LIST_STR, terms.INT, terms.INT)
-        )
-        return self._keep(self.make.of(term, 2), term)
+        ints = (terms.INT, terms.INT, terms.INT)
+        term = self.rng.choice((*ints, terms.STR, terms.LIST_INT, terms.LIST_STR))
+        for _ in range(4):
+            made = self.make.of(term, 2)
+            if not made.isidentifier():
+                break
+        return self._keep(made, term)
 
     def _other_operation(self) -> Lines:
         """A statement with a method other than the constraint's operation, on a variable in scope."""
         number, letter = self.make.leaf(terms.INT), self.rng.choice("aeilnort")
         ways: list[tuple[str, str, TypeTerm]] = []
         for v in self.scope.variables:
-            if v.term == terms.STR:
+            if v.term == terms.STR and v.role in ("param", "state"):
                 ways += [
                     ("upper", f"{v.name}.upper()", terms.STR),
                     ("title", f"{v.name}.title()", terms.STR),
@@ -298,8 +305,8 @@ class Function:
                 ]
             elif v.term == terms.LIST_INT:
                 ways += [
-                    ("index", f"({v.name} + [{number}]).index({number})", terms.INT),
-                    ("count", f"{v.name}.count({number})", terms.INT),
+                    ("index", f"{v.name}.index(max({v.name}))", terms.INT),
+                    ("count", f"{v.name}.count({v.name}[-1])", terms.INT),
                 ]
             elif v.term == terms.DICT_STR_INT:
                 ways += [("values", f"sum({v.name}.values())", terms.INT)]
@@ -341,9 +348,10 @@ class Function:
 
     def _result(self, lines: Lines) -> str:
         """Everything that nothing else reads, as one expression."""
-        unread = unread_names(ast.parse("\n".join(lines)))
+        unread = unread_names(parse_tree("\n".join(lines)))
         known = {v.name: v for v in [*self.scope.variables, *self.locals]}
-        parts = [known[name] for name in unread if name in known]
+        shown = {*unread, *(variable.name for variable in self.changed)}
+        parts = [variable for name, variable in known.items() if name in shown]
         if not parts:
             stored = names(lines, ast.Store)
             parts = [v for v in known.values() if v.name in stored][-1:]
@@ -443,7 +451,7 @@ def _parameter_form(kind: TypeTerm, item: TypeTerm) -> TypeTerm:
 def _has_method(lines: Lines, constraint: Constraint) -> bool:
     """Whether a method of a builtin type other than the operation is called."""
     operation = constraint.operation
-    tree = ast.parse("\n".join(lines) or "pass")
+    tree = parse_tree("\n".join(lines) or "pass")
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             library = ast.unparse(node.func).partition(".")[0] == operation.module
