@@ -58,7 +58,7 @@ __all__ = [
     "prepare_folder",
     "read_manifest",
     "read_rows",
-    "split_of",
+    "splits_of",
     "write_dataset",
 ]
 
@@ -86,23 +86,27 @@ def arrow_schema() -> pa.Schema:
     return pa.schema([pa.field(column.name, types[column.type]) for column in COLUMNS])
 
 
-def split_of(program_id: str, seed: int | str = 0, fractions: Sequence[float] = FRACTIONS) -> str:
-    """The split of a program, and so of every row of it: "train", "validation" or "test".
+def splits_of(
+    program_ids: Iterable[str], seed: int | str = 0, fractions: Sequence[float] = FRACTIONS
+) -> dict[str, str]:
+    """The split of each program, and so of every row of it: "train", "validation" or "test".
 
-    SHA-256 of seed and id gives a point in [0, 1), `fractions` (three shares, sum 1) cut the
-    interval: adding or removing programs never moves another one.
+    Programs are put in the order of SHA-256 over seed and id; the last ones are the test split, those
+    before them validation, in exact shares rounded down (`fractions`: three shares, sum 1). So a small
+    dataset still has its train split, and validation and test begin at 20 programs by default.
     """
     if len(fractions) != len(SPLITS) or min(fractions) < 0 or not math.isclose(sum(fractions), 1):
         raise ValueError(f"expected three shares with sum 1, got {fractions!r}")
-    digest = hashlib.sha256(f"split:{seed}:{program_id}".encode()).digest()
-    point = int.from_bytes(digest[:8], "big") / 2**64
-    bound = 0.0
-    for split, share in zip(SPLITS, fractions, strict=True):
-        bound += share
-        if point < bound:
-            return split
-    # The shares fell short of 1 by a rounding error.
-    return [name for name, share in zip(SPLITS, fractions, strict=True) if share][-1]
+    order = sorted(
+        dict.fromkeys(program_ids),
+        key=lambda name: hashlib.sha256(f"split:{seed}:{name}".encode()).digest(),
+    )
+    # A hair is added before rounding down: 0.05 * 20 must be 1 whatever the float says.
+    test, validation = (math.floor(len(order) * share + 1e-9) for share in fractions[:0:-1])
+    train = len(order) - test - validation
+    sizes = zip(SPLITS, (train, validation, test), strict=True)
+    names = [split for split, size in sizes for _ in range(size)]
+    return dict(zip(order, names, strict=True))
 
 
 # ---------------------------------------------------------------------------------------- writing
@@ -173,7 +177,7 @@ def _check_rows(rows: Sequence[Row]) -> None:
         if splits.setdefault(row.program_id, row.split) != row.split:
             raise DataError(
                 f"program {row.program_id!r} has rows in {splits[row.program_id]!r} and in"
-                f" {row.split!r}: a program belongs to one split (see split_of)"
+                f" {row.split!r}: a program belongs to one split (see splits_of)"
             )
         record = row.to_dict()
         _row_from(record, f"row {row.id!r}")

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from rewards.sandbox import SandboxPool
 from synth.card import render_card
 from synth.config import GenerateConfig
 from synth.constraints import Constraint, enumerate_constraints, operations_of
-from synth.dataset import write_dataset
+from synth.dataset import splits_of, write_dataset
 from synth.errors import ConfigError, FolderError, SynthError
 from synth.inputs import Drawer
 from synth.journal import JOURNAL, MANIFEST, Journal, folder_errors, prepare_folder
@@ -118,12 +118,13 @@ def _must_exist(folder: Path) -> None:
 
 
 def command(config: GenerateConfig) -> str:
-    """The shortest command line that makes the same rows; no folder, no workers."""
+    """The command line that makes the same rows; no folder, no workers."""
     standard = GenerateConfig()
     words = ["synth generate"]
     names = {"rows": "-n", "inputs_per_program": "--inputs-per-program"}
     for name, value in vars(config).items():
-        if value == getattr(standard, name):
+        # Depth, rows and seed are always said: a reader looks for them.
+        if value == getattr(standard, name) and name not in ("depth", "rows", "seed"):
             continue
         option = names.get(name, f"--{name}")
         if value is True:
@@ -288,8 +289,8 @@ def _commit(
 
 
 def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateConfig) -> Manifest:
-    from dataclasses import replace
-
+    splits = splits_of([made.program_id for _, made in done.made], config.seed)
+    rows = [replace(row, split=splits[row.program_id]) for row in done.rows]
     statements = sum(made.statements for _, made in done.made)
     executed = sum(made.executed for _, made in done.made)
     figures = {
@@ -297,12 +298,10 @@ def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateCo
         "slots_without_program": done.gaps,
     }
     manifest = replace(manifest, funnel=_funnel(done), figures=figures)
-    report = compute(done.rows, coverage=coverage_in(figures))
-    example = next(
-        (row for row in done.rows if row.level == max(config.wanted_levels)), done.rows[0]
-    )
+    report = compute(rows, coverage=coverage_in(figures))
+    example = next((row for row in rows if row.level == max(config.wanted_levels)), rows[0])
     return write_dataset(
-        target, done.rows, manifest, card=lambda complete: render_card(complete, report, example)
+        target, rows, manifest, card=lambda complete: render_card(complete, report, example)
     )
 
 

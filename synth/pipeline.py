@@ -17,7 +17,6 @@ from rewards.row import SCHEMA_VERSION, Row, Spec
 from rewards.sandbox import ExecutionResult, SandboxPool
 from synth.config import GenerateConfig
 from synth.constraints import Constraint, unmet
-from synth.dataset import split_of
 from synth.dedup import ast_shape
 from synth.errors import ProgramRejected, SynthError
 from synth.executions import bend, gather, inside_functions, output_text, probe, run_traced
@@ -321,6 +320,10 @@ def _made_case(case: Case) -> MadeCase:
 # --- rows -----------------------------------------------------------------------------------------
 
 
+UNSPLIT = "train"
+"""Split of a row until all programs are known; shares can only be exact then."""
+
+
 def rows_of(
     made: Made, constraint: Constraint, config: GenerateConfig, *, at_most: int | None = None
 ) -> list[Row]:
@@ -357,7 +360,7 @@ def _row(
         id=digest(made.program_id, case.args, task)[:20],
         schema_version=SCHEMA_VERSION,
         task=task,
-        split=split_of(made.program_id, config.seed),
+        split=UNSPLIT,
         level=constraint.level,
         owner=constraint.operation.owner,
         operation=constraint.operation.id,

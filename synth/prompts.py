@@ -18,6 +18,8 @@ OUTPUT_VERSION = "output-1"
 INPUT_VERSION = "input-1"
 RAISES_VERSION = "raises-1"
 
+VALUE_HINT = "a literal value, or the constructor call by which Python shows the value"
+
 SYSTEM = "You are an expert Python programmer who can run code in your head."
 
 
@@ -51,7 +53,7 @@ def output_prompt(code: str, entry: str, args: str) -> Messages:
         "Here is a Python program.\n\n"
         f"```python\n{code.rstrip()}\n```\n\n"
         f"Work out what `{entry}({args})` returns, step by step, without running it. Then complete the "
-        "assertion with a literal value: no variables, no calls of the program's functions.\n\n"
+        f"assertion with {VALUE_HINT}: no variables, no calls of the program's functions.\n\n"
         f"assert {entry}({args}) == ????\n\n"
         "Put your reasoning between <reasoning> and </reasoning>, and the completed assertion, on one "
         "line, between <answer> and </answer>."
@@ -65,7 +67,7 @@ def input_prompt(code: str, entry: str, output: str) -> Messages:
         "Here is a Python program.\n\n"
         f"```python\n{code.rstrip()}\n```\n\n"
         f"Find arguments for which `{entry}` returns the value below. Any arguments that do are right. "
-        "Write them as literals.\n\n"
+        f"Write each as {VALUE_HINT}.\n\n"
         f"assert {entry}(????) == {output}\n\n"
         "Put your reasoning between <reasoning> and </reasoning>, and the completed assertion, on one "
         "line, between <answer> and </answer>."

@@ -66,7 +66,7 @@ def test_the_named_command_makes_the_same_settings(config: GenerateConfig) -> No
         exceptions=params["exceptions"],
     )
     assert again.resolved() == config.resolved()
-    assert command(GenerateConfig()) == "synth generate"
+    assert command(GenerateConfig()) == "synth generate --depth 3 -n 200 --seed 0"
 
 
 @given(configs(), st.randoms())

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from handmade import make_row, make_spec
@@ -31,7 +32,7 @@ from synth.dataset import (
     prepare_folder,
     read_manifest,
     read_rows,
-    split_of,
+    splits_of,
     write_dataset,
 )
 from synth.errors import ConfigError, DataError, FolderError
@@ -420,28 +421,39 @@ def test_a_stage_missing_from_one_part_keeps_its_place() -> None:
 # ---------------------------------------------------------------------------------------- splits
 
 
-@given(st.text(max_size=20), st.integers())
-def test_the_split_of_a_program_depends_on_nothing_else(program_id: str, seed: int) -> None:
-    assert split_of(program_id, seed) == split_of(program_id, seed)
-    assert split_of(program_id, seed, (0, 0, 1)) == "test"
-    assert split_of(program_id, seed, (1, 0, 0)) == "train"
+@given(st.sets(st.text(max_size=8)), st.integers(), st.randoms(use_true_random=False))
+def test_splits_have_exact_shares_in_any_order(ids: set[str], seed: int, random: Random) -> None:
+    found = splits_of(ids, seed)
+    mixed = list(ids) * 2
+    random.shuffle(mixed)
+    assert splits_of(mixed, seed) == found
+    counts = Counter(found.values())
+    assert counts["test"] == counts["validation"] == len(ids) // 20
+    assert counts["train"] == len(ids) - 2 * (len(ids) // 20)
+    assert set(splits_of(ids, seed, (0, 0, 1)).values()) <= {"test"}
 
 
-def test_split_shares() -> None:
-    counts = Counter(split_of(f"p{n}") for n in range(20_000))
-    assert counts["train"] / 20_000 == pytest.approx(0.90, abs=0.01)
-    assert counts["test"] / 20_000 == pytest.approx(0.05, abs=0.01)
+def test_splits_differ_by_seed_and_are_pinned() -> None:
+    ids = [f"p{n}" for n in range(6)]
     # Pinned: another hash would move programs between the splits of published datasets.
-    assert [split_of(f"p{n}", 0, (0.34, 0.33, 0.33)) for n in range(6)] == PINNED
+    assert list(splits_of(ids, 0, (0.34, 0.33, 0.33)).items()) == PINNED
+    assert splits_of(ids, 1, (0.34, 0.33, 0.33)) != dict(PINNED)
 
 
-PINNED = ["test", "test", "validation", "test", "train", "validation"]
+PINNED = [
+    ("p4", "train"),
+    ("p5", "train"),
+    ("p2", "train"),
+    ("p0", "train"),
+    ("p1", "validation"),
+    ("p3", "test"),
+]
 
 
 def test_split_shares_must_add_up() -> None:
     for shares in ((0.5, 0.5), (0.5, 0.5, 0.5), (1.5, -0.5, 0)):
         with pytest.raises(ValueError, match="three shares with sum 1"):
-            split_of("p", 0, shares)
+            splits_of(["p"], 0, shares)
 
 
 # --------------------------------------------------------------------------------------- journal

@@ -50,8 +50,8 @@ def test_version_ids() -> None:
 
 WORDING = {
     "program-1": "1d68e20918dd7f9c",
-    "output-1": "9602b6019fb50f04",
-    "input-1": "fb48393628e35f85",
+    "output-1": "032d2ece59775b96",
+    "input-1": "40b533edaf2940db",
     "raises-1": "e1fa977d9244d7d5",
 }
 

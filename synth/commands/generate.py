@@ -72,6 +72,8 @@ def generate(
     run in a sandbox on several inputs each, and stored as rows that ask for the output of a call, or
     for an input that gives an output.
     """
+    import shutil
+
     from synth.config import GenerateConfig
     from synth.engine import generate as run
 
@@ -89,7 +91,17 @@ def generate(
     workers = usable_cores() if jobs is None else jobs
     from tqdm import tqdm
 
-    with tqdm(total=rows, unit="row", desc="generate", disable=None, leave=False) as bar:
+    # A terminal that reports a size of 0 by 0 would get no bar at all.
+    size = shutil.get_terminal_size()
+    with tqdm(
+        total=rows,
+        unit="row",
+        desc="generate",
+        disable=None,
+        leave=False,
+        ncols=size.columns,
+        nrows=size.lines,
+    ) as bar:
 
         def progress(done: int, wanted: int) -> None:
             bar.update(done - bar.n)
@@ -169,6 +181,11 @@ def summarise(finished: object, *, as_json: bool) -> None:
     click.echo(
         "  README.md        the data card        manifest.json   configuration, versions, funnel"
     )
+    without = manifest.figures.get("slots_without_program")
+    if without:
+        click.echo(
+            f"  {without} constraints gave no program in the attempts allowed and were passed over"
+        )
     click.echo()
     click.echo(manifest.funnel.table())
     click.echo()

@@ -16,6 +16,7 @@ Examples:
   synth show rows/                 the first rows, a line each
   synth show rows/ 4f2a            the row whose id begins with 4f2a
   synth show rows/ 4f2a --prompt   what a model is asked
+  synth show rows/ --level 5 --task input -n 30
 """
 
 
@@ -23,7 +24,10 @@ Examples:
 @click.argument("source", metavar="DIR", type=click.Path())
 @click.argument("row_id", metavar="[ID]", required=False)
 @click.option("--prompt", "with_prompt", is_flag=True, help="Show the messages to the model too.")
+@click.option("--level", type=int, default=None, metavar="L", help="List rows of this level only.")
+@click.option("--task", default=None, metavar="T", help="List rows of this task only.")
 @click.option(
+    "-n",
     "--limit",
     type=click.IntRange(min=1),
     default=10,
@@ -39,6 +43,8 @@ def show(
     source: str,
     row_id: str | None,
     with_prompt: bool,
+    level: int | None,
+    task: str | None,
     limit: int,
     color: bool | None,
     as_json: bool,
@@ -46,7 +52,7 @@ def show(
     """Show one row of the dataset in DIR, or list the first rows.
 
     DIR may also be one .jsonl or .parquet file. ID may be any beginning of an id that only one row
-    has.
+    has, or of a program's id: then the rows of that program are listed.
     """
     import itertools
     import json
@@ -54,16 +60,19 @@ def show(
 
     from synth.dataset import read_rows
 
-    rows = read_rows(source)
+    rows = (
+        row for row in read_rows(source) if level in (None, row.level) and task in (None, row.task)
+    )
     if row_id is None:
         chosen = list(itertools.islice(rows, limit))
     else:
-        chosen = [find_row(rows, row_id)]
+        chosen = find_rows(rows, row_id)
+    listed = row_id is None or len(chosen) > 1
     if as_json:
         data = [row.to_dict() for row in chosen]
-        click.echo(json.dumps(data if row_id is None else data[0], indent=2))
+        click.echo(json.dumps(data if listed else data[0], indent=2))
         return
-    if row_id is None:
+    if listed:
         click.echo(list_text(chosen, source))
         return
     coloured = sys.stdout.isatty() if color is None else color
@@ -71,20 +80,28 @@ def show(
     click.echo(row_text(chosen[0], coloured=coloured, with_prompt=with_prompt), color=coloured)
 
 
-def find_row(rows: Iterator[Row], prefix: str) -> Row:
-    """The row with this id, or the only one whose id begins so; `DataError` if none or several."""
+def find_rows(rows: Iterator[Row], prefix: str) -> list[Row]:
+    """The row with this id, the only one whose id begins so, or the rows of a program.
+
+    Raises `DataError` if there is none, or if several rows have an id that begins so.
+    """
     from synth.errors import DataError, closest
 
     found: list[Row] = []
+    of_program: list[Row] = []
     ids: list[str] = []
     for row in rows:
         ids.append(row.id)
         if row.id == prefix:
-            return row
+            return [row]
         if row.id.startswith(prefix):
             found.append(row)
+        if row.program_id.startswith(prefix):
+            of_program.append(row)
     if len(found) == 1:
-        return found[0]
+        return found
+    if not found and len({row.program_id for row in of_program}) == 1:
+        return of_program
     if found:
         first = ", ".join(row.id for row in found[:5])
         more = f", … {len(found)} in all" if len(found) > 5 else ""
@@ -133,6 +150,11 @@ def row_text(row: Row, *, coloured: bool, with_prompt: bool) -> str:
     else:
         output = _code(row.output, coloured).strip()
         parts.append(f"{strong('output')}  {output}  ({row.output_type})")
+        hidden = f"{row.entry}(????)" if row.task == "input" else f"{row.entry}({row.args})"
+        answer = row.output if row.task == "input" else "????"
+        parts.append(
+            f"{strong('asked')}   {_code(f'assert {hidden} == {answer}', coloured).strip()}"
+        )
     if row.pass_rate is not None:
         parts.append(f"{strong('passed')}  {row.pass_rate:.0%} of {row.n_rollouts} rollouts")
     if with_prompt:
