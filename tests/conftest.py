@@ -8,6 +8,7 @@ dataset that several modules look at is made here, once a session.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -48,6 +49,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if mark in item.keywords:
                 item.add_marker(skip)
+
+
+EXPECTED_SKIPS = re.compile(
+    r"run with --run|not in this checkout|is not there|installed here|on this machine|Linux kernel"
+    r"|kernel does not list|reads the bytecode"
+)
+"""Why a test may be skipped in CI: costly, data or interpreter or platform not at hand."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skip for another reason than these fails the run: a guard that always skips guards nothing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get("CI") or reporter is None:
+        return
+    reasons = {str(report.longrepr[2]) for report in reporter.stats.get("skipped", [])}
+    strange = sorted(reason for reason in reasons if not EXPECTED_SKIPS.search(reason))
+    if strange:
+        reporter.write_line(f"\nunexpected skips: {'; '.join(strange)}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 Environment = dict[str, str]
