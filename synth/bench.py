@@ -84,6 +84,12 @@ class Comparison:
                 f"{t.name:34}{t.rows:6}{t.wrong:7}{t.cpu_seconds:8.2f}{t.rows_per_cpu_second:12.0f}"
                 f"{self.ratio(t):7.1f}x"
             )
+        if self.timings[0].wrong:
+            lines += [
+                "",
+                "The baseline is wrong where its assertion cannot write the value back (Decimal, dates) or the",
+                "printed text has no fixed order (sets); the sandbox compares values.",
+            ]
         return "\n".join(lines)
 
 
