@@ -64,7 +64,7 @@ STAGES = (
 )  # fmt: skip
 """All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
 
-MAX_ATTEMPTS = 150
+MAX_ATTEMPTS = 100
 """Completions asked for one slot before it is given up."""
 CASES_DRAWN = 24
 """Input cases drawn for a program, before a few are chosen."""
