@@ -27,7 +27,12 @@ from synth.cli import GROUP, cli
 from synth.pipeline import STAGES
 
 REWARDS = (
-    "values", "row", "sandbox.jobs", "sandbox.isolation", "sandbox.guest", "sandbox.pool", "sandbox",
+    "values", "row", "sandbox.jobs",
+    "sandbox.kernel", "sandbox.seccomp", "sandbox.root", "sandbox.landlock", "sandbox.usage",
+    "sandbox.isolation", "sandbox.wire", "sandbox.report", "sandbox.performer", "sandbox.watch",
+    "sandbox.zygote", "sandbox.guest", "sandbox.relay",
+    "sandbox.protocol", "sandbox.sharing", "sandbox.server", "sandbox.batch", "sandbox.executor",
+    "sandbox.pool", "sandbox.remote", "sandbox",
 )  # fmt: skip
 """Modules of `rewards` in the order in which they may import each other."""
 

@@ -1,8 +1,7 @@
-"""The sandbox, attacked for real: nothing here is simulated.
+"""The sandbox as its callers see it: what a call gives, groups, recorders, and the host's side.
 
-Every attack runs twice: with all layers, and as in a container that refuses namespaces. After each
-one the same pool must still give the right answer. Tests named `test_ex_NN` answer the public report
-with that id.
+Run with all layers, and as in a container that refuses namespaces. Attacks are in
+`test_sandbox_attacks.py`, load in `test_sandbox_load.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -25,6 +22,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sandboxed import (
+    ADD_ONE,
+    AMPLE,
+    LAYER_SETS,
+    ROOT,
+    SHARED,
+    SHORT,
+    call,
+    descendants,
+    gone,
+    host,
+    linux,
+    script,
+    servers,
+    value,
+    wait_until,
+)
 
 from rewards import values
 from rewards.sandbox import (
@@ -34,78 +48,20 @@ from rewards.sandbox import (
     SandboxError,
     SandboxPool,
     guarantees,
+    kernel,
     run,
     run_async,
     run_group,
+    server,
 )
-from rewards.sandbox import isolation as isolation_module
-from rewards.sandbox.isolation import LAYERS
-
-ROOT = Path(__file__).resolve().parent.parent
-CRUXEVAL = ROOT.parent / "shared" / "data" / "cruxeval_dev.jsonl"
-PLAIN = ("rlimits", "process_group", "privileges", "seccomp", "landlock")
-SHORT = Limits(cpu_seconds=0.2, wall_seconds=1.0)
-AMPLE = Limits(cpu_seconds=5.0, wall_seconds=30.0)
-ADD_ONE = Job("def f(x):\n    return x + 1", entry="f", args="41")
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the Linux kernel's isolation")
+from rewards.sandbox.batch import group_tasks
+from rewards.sandbox.pool import usable_cores
 
 
-@pytest.fixture(scope="module", params=["all layers", "no namespaces"])
+@pytest.fixture(scope="module", params=LAYER_SETS)
 def pool(request: pytest.FixtureRequest) -> Iterator[SandboxPool]:
-    layers = LAYERS if request.param == "all layers" else PLAIN
-    with SandboxPool(2, layers=layers) as made:
+    with SandboxPool(2, layers=LAYER_SETS[request.param]) as made:
         yield made
-
-
-def call(
-    pool: SandboxPool, code: str, args: str = "", limits: Limits = AMPLE, entry: str | None = "f"
-) -> ExecutionResult:
-    """Run one program and make sure that the next job is none the worse for it."""
-    result, after = pool.run([Job(textwrap.dedent(code), entry, args, limits=limits), ADD_ONE])
-    assert (after.outcome, after.value) == ("returned", "42"), after
-    return result
-
-
-def script(
-    pool: SandboxPool, code: str, stdin: str = "", limits: Limits = AMPLE
-) -> ExecutionResult:
-    return pool.run([Job(textwrap.dedent(code), stdin=stdin, limits=limits)])[0]
-
-
-def value(result: ExecutionResult) -> object:
-    assert result.outcome == "returned", result
-    assert result.value is not None, result
-    return values.parse(result.value)
-
-
-def zygotes(pool: SandboxPool) -> list[int]:
-    return sorted(slot.process.pid for slot in pool._slots)
-
-
-def descendants(pid: int) -> set[int]:
-    found: set[int] = set()
-    for child in isolation_module._children(pid):
-        found |= {child} | descendants(child)
-    return found
-
-
-def gone(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state == "Z"
-
-
-def wait_until(condition: object, seconds: float = 10.0) -> bool:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 # --------------------------------------------------------------------------- what a call gives
@@ -232,6 +188,9 @@ def test_streams_that_the_program_broke(pool: SandboxPool) -> None:
         assert value(result) == 1, breaking
 
 
+CRUXEVAL = SHARED / "data" / "cruxeval_dev.jsonl"
+
+
 @pytest.mark.skipif(not CRUXEVAL.exists(), reason="../shared/data/cruxeval_dev.jsonl is not there")
 def test_cruxeval_outputs() -> None:
     rows = [json.loads(line) for line in CRUXEVAL.read_text(encoding="utf-8").splitlines()]
@@ -248,532 +207,6 @@ def test_law_identity_survives_the_border(given_value: object) -> None:
     result = run([Job("def f(x):\n    return x", "f", text.replace("nan", "nan"))])[0]
     if "float(" not in text:
         assert result.value == text
-
-
-# --------------------------------------------------------------------------- public reports
-
-
-def test_ex_01_busy_loop_is_stopped_and_delays_nobody(pool: SandboxPool) -> None:
-    loop = Job("def f():\n    n = 0\n    while True:\n        n += 1", "f", limits=SHORT)
-    begun = time.monotonic()
-    results = pool.run([loop, ADD_ONE, loop, ADD_ONE])
-    assert [r.outcome for r in results] == ["timed_out", "returned", "timed_out", "returned"]
-    assert all(0.15 < r.cpu_seconds < 0.4 for r in results[::2])
-    assert "CPU" in results[0].detail
-    assert time.monotonic() - begun < 10
-
-
-@linux
-def test_ex_02_processes_that_it_started_die_with_it(pool: SandboxPool) -> None:
-    code = """
-    import subprocess, time
-    def f():
-        subprocess.Popen(['sleep', '987'], start_new_session=True)
-        print('started', flush=True)
-        time.sleep(30)
-    """
-    limits = Limits(cpu_seconds=5, wall_seconds=0.7, processes=4)
-    result = call(pool, code, limits=limits)
-    assert (result.outcome, result.stdout) == ("timed_out", "started\n")
-    assert "wall" in result.detail
-    assert not any("987" in _command(pid) for pid in descendants(os.getpid()))
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-@linux
-def test_ex_03_a_grandchild_that_holds_the_pipe_delays_nothing(pool: SandboxPool) -> None:
-    code = """
-    import subprocess
-    def f():
-        subprocess.Popen(['sleep', '986'])
-        print('hi')
-        return 1
-    """
-    begun = time.monotonic()
-    result = call(pool, code, limits=Limits(cpu_seconds=5, wall_seconds=60, processes=4))
-    assert (value(result), result.stdout) == (1, "hi\n")
-    assert time.monotonic() - begun < 20
-    assert not any("986" in _command(pid) for pid in descendants(os.getpid()))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "sum(range(2 * 10**9))",
-        "10 ** 10 ** 8",
-        "__import__('re').match('(a*)*b', 'a' * 30)",
-        "max(x for x in iter(int, 1))",
-    ],
-)
-def test_ex_05_work_inside_one_call_of_c(pool: SandboxPool, body: str) -> None:
-    result = call(pool, f"def f():\n    return {body}", limits=SHORT)
-    assert result.outcome == "timed_out"
-    assert result.cpu_seconds < 1
-
-
-def test_ex_06_a_time_out_cannot_be_swallowed(pool: SandboxPool) -> None:
-    code = """
-    import signal
-    for number in range(1, 65):
-        try:
-            signal.signal(number, signal.SIG_IGN)
-        except (OSError, ValueError):
-            pass
-    def f(xs):
-        while True:
-            try:
-                xs[0] += 1
-            except BaseException:
-                pass
-    """
-    assert call(pool, code, "[0]", SHORT).outcome == "timed_out"
-
-
-def test_ex_08_memory_is_counted_from_a_clean_start() -> None:
-    held = bytearray(700 << 20)
-    limits = Limits(memory_mb=128)
-    with SandboxPool(1) as pool:
-        small, large = pool.run(
-            [
-                Job("def f():\n    return len(bytearray(64 << 20))", "f", limits=limits),
-                Job("def f():\n    return len(bytearray(256 << 20))", "f", limits=limits),
-            ]
-        )
-    assert value(small) == 64 << 20
-    assert large.outcome == "memory_exceeded"
-    assert len(held) == 700 << 20
-
-
-def test_ex_08_a_sandbox_that_cannot_start_is_an_error() -> None:
-    with SandboxPool(1, python="/bin/false") as pool:
-        with pytest.raises(SandboxError, match="does not start"):
-            pool.run([ADD_ONE] * 5)
-        with pytest.raises(SandboxError, match="does not start"):
-            pool.guarantees()
-    with SandboxPool(1, python="/nonexistent/python") as pool, pytest.raises(SandboxError):
-        pool.run([ADD_ONE])
-
-
-def test_ex_12_the_host_is_never_forked() -> None:
-    """CUDA and threads of the host are safe: fork servers start from a new interpreter."""
-    forks: list[int] = []
-    os.register_at_fork(before=lambda: forks.append(1))
-    with SandboxPool(1) as pool:
-        job = Job("import sys\ndef f():\n    return sorted(sys.modules)", "f")
-        modules = value(pool.run([job])[0])
-    assert forks == []
-    assert isinstance(modules, list) and "hypothesis" not in modules and "rewards" not in modules
-
-
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_ex_13_output_is_cut_while_it_is_read(pool: SandboxPool, stream: str) -> None:
-    code = f"import sys\ndef f():\n    while True:\n        sys.{stream}.write('x' * 1000)"
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = call(pool, code)
-    assert result.outcome == "output_exceeded"
-    assert getattr(result, stream) == "x" * 65_536
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
-
-
-def test_ex_13_the_output_budget_does_not_depend_on_timing(pool: SandboxPool) -> None:
-    for size, outcome in ((100, "returned"), (101, "output_exceeded")):
-        code = f"def f():\n    print('x' * {size - 1})"
-        assert call(pool, code, limits=Limits(output_bytes=100)).outcome == outcome
-
-
-def test_ex_14_standard_input(pool: SandboxPool) -> None:
-    result = call(pool, "def f():\n    return input()")
-    assert (result.outcome, result.error_type) == ("raised", "EOFError")
-    code = "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))"
-    assert script(pool, code, "1 2 3").stdout == "6\n"
-    assert script(pool, "print(open(0).read() + input.__name__)", "é\n").stdout == "é\ninput\n"
-    large = "7\n" * 300_000
-    assert script(pool, "import sys\nprint(sum(map(int, sys.stdin)))", large).stdout == "2100000\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "outcome", "name"),
-    [
-        ("import sys\ndef f():\n    sys.exit(0)", "raised", "SystemExit"),
-        ("def f():\n    raise SystemExit", "raised", "SystemExit"),
-        ("def f():\n    exit()", "raised", "SystemExit"),
-        ("import os\ndef f():\n    os._exit(0)", "killed", None),
-        ("import os\nos._exit(0)", "killed", None),
-        ("import os\ndef f():\n    os.abort()", "killed", None),
-    ],
-)
-def test_ex_15_leaving_early_is_never_a_result(
-    pool: SandboxPool, code: str, outcome: str, name: str | None
-) -> None:
-    result = call(pool, code)
-    assert (result.outcome, result.error_type, result.value) == (outcome, name, None)
-
-
-@linux
-def test_ex_18_nothing_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def held() -> tuple[int, set[int]]:
-        return len(os.listdir("/proc/self/fd")), descendants(os.getpid())
-
-    before = held()
-    for _ in range(5):
-        with SandboxPool(2) as pool:
-            slow = Job("def f():\n    while True: pass", "f", limits=SHORT)
-            pool.run([ADD_ONE, ADD_ONE, slow])
-    assert held() == before
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_ex_22_results_are_never_unpickled(pool: SandboxPool) -> None:
-    code = """
-    class R:
-        def __reduce__(self):
-            return (exec, ("import builtins; builtins.PWNED = 1",))
-    def f():
-        return R()
-    """
-    assert call(pool, code).value_type == "R"
-    import builtins
-
-    assert not hasattr(builtins, "PWNED")
-
-
-def test_ex_24_main_guard(pool: SandboxPool) -> None:
-    code = "def main():\n    print(5)\nif __name__ == '__main__':\n    main()"
-    assert script(pool, code).stdout == "5\n"
-
-
-def test_ex_25_no_header_is_put_in_front(pool: SandboxPool) -> None:
-    code = "from __future__ import annotations\ndef f(x: int) -> int:\n    return x"
-    assert value(call(pool, code, "1")) == 1
-    # and the sandbox's own future import does not leak into the program
-    assert value(call(pool, "def f(x: 1 + 1):\n    return f.__annotations__", "1")) == {"x": 2}
-
-
-def test_ex_26_the_module_is_registered(pool: SandboxPool) -> None:
-    code = """
-    from __future__ import annotations
-    from dataclasses import dataclass
-    @dataclass
-    class A:
-        x: int
-    def f():
-        return A(1).x
-    """
-    assert value(call(pool, code)) == 1
-
-
-def test_ex_27_every_call_has_a_fresh_namespace(pool: SandboxPool) -> None:
-    code = "seen = []\ndef f(x, acc=[]):\n    acc.append(x); seen.append(x)\n    return len(acc + seen)"
-    jobs = [Job(code, "f", "1"), Job(code, "f", "2")]
-    assert [value(r) for r in pool.run_group(jobs)] == [2, 2]
-    assert [value(r) for r in pool.run(jobs)] == [2, 2]
-
-
-@linux
-def test_ex_28_threads_still_running_keep_nothing_alive(pool: SandboxPool) -> None:
-    code = """
-    import threading, time
-    def f():
-        threading.Thread(target=time.sleep, args=(60,)).start()
-        return 1
-    """
-    begun = time.monotonic()
-    assert value(call(pool, code, limits=Limits(processes=4))) == 1
-    assert time.monotonic() - begun < 20
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def f():\n    x = [0]\n    while True:\n        x = x + x",
-        "def f():\n    return bytes(10**10)",
-        "def f():\n    return 'ab' * 10**10",
-        "def f():\n    return 1 << (10**11)",
-        "x = [0] * 10**10\ndef f():\n    pass",
-    ],
-)
-def test_ex_29_memory_bombs(pool: SandboxPool, code: str) -> None:
-    result = call(pool, code)
-    assert (result.outcome, result.error_type) == ("memory_exceeded", "MemoryError")
-    assert result.value is None
-
-
-def test_ex_30_lone_surrogates(pool: SandboxPool) -> None:
-    result = call(pool, "def f():\n    return 'a\\ud800'")
-    assert value(result) == "a\ud800"
-    result = call(pool, "def f(x):\n    raise ValueError(x)", "'\\udfff'")
-    assert result.error_message == "\udfff"
-    result = call(pool, "def f():\n    return 'z\ud800'")
-    assert (result.outcome, result.error_type) == ("raised", "UnicodeEncodeError")
-
-
-@pytest.mark.parametrize("text", ["{3, 1}", "b'hi'", "2 ** 80", "{2: 'a', '2': 'b'}", "(1, [2])"])
-def test_ex_31_ex_32_types_and_keys_survive(pool: SandboxPool, text: str) -> None:
-    result = call(pool, f"def f():\n    return {text}")
-    assert values.equal(value(result), eval(text))
-    assert call(pool, "def f():\n    return [float('inf')]").value == values.canonical(
-        [float("inf")]
-    )
-
-
-# --------------------------------------------------------------------------- attacks
-
-# Each defines f(), which returns "breached" if it got through. Any other end is containment.
-ATTACKS = {
-    "fork": "os.fork() or os._exit(0); return 'breached'",
-    "daemon": "subprocess.Popen(['sleep', '985'], start_new_session=True); return 'breached'",
-    "shell": "return os.system('true') == 0 and 'breached'",
-    "exec": "os.execv('/bin/sh', ['sh', '-c', 'exit 0'])",
-    "thread": "threading.Thread(target=time.sleep, args=(9,)).start(); return 'breached'",
-    "read password file": "return open('/etc/passwd').read() and 'breached'",
-    "list root home": "return os.listdir('/root') is not None and 'breached'",
-    "read environment of the host": (
-        "return open(f'/proc/{os.getppid() or 1}/environ').read() and 'breached'"
-    ),
-    "write beside": "open('/tmp/../var/tmp/breach', 'w').write('x'); return 'breached'",
-    "write to the library": "open(os.__file__, 'a').write('#'); return 'breached'",
-    "remove from the library": "os.remove(os.__file__); return 'breached'",
-    "mode of the library": "os.chmod(os.__file__, 0o666); return 'breached'",
-    "ipv4": "socket.create_connection(('127.0.0.1', PORT), 1); return 'breached'",
-    "ipv6": "socket.socket(socket.AF_INET6).bind(('::', 0)); return 'breached'",
-    "abstract socket": (
-        "socket.socket(socket.AF_UNIX).connect('\\0sandbox-test'); return 'breached'"
-    ),
-    "raw socket": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW); return 'breached'",
-    "kill the fork server": "os.kill(os.getppid(), 9); time.sleep(0.05)",
-    "interrupt the fork server": "os.kill(os.getppid(), 2); time.sleep(0.05)",
-    "stop the fork server": "os.kill(os.getppid(), 19); time.sleep(0.05)",
-    "kill everybody": "os.kill(-1, 9)",
-    "kill the host": "os.kill(HOST, 15); return 'breached'",
-    "ptrace": "return LIBC.ptrace(16, os.getppid(), 0, 0) == 0 and 'breached'",
-    "unshare": "return LIBC.unshare(0x10000000) == 0 and 'breached'",
-    "mount": "return LIBC.mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0 and 'breached'",
-    "chroot": "os.chroot('.'); return 'breached'",
-    "setuid": "os.setuid(0 if os.getuid() else 1); return 'breached'",
-    "limits of the fork server": (
-        "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3)); return 'breached'"
-    ),
-    "own limits": ("resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096)); return 'breached'"),
-    "host name": "socket.sethostname('breached'); return 'breached'",
-    "large file": "open('big', 'wb').write(bytes(2 << 20)); return 'breached'",
-}
-ATTACK_PRELUDE = """
-import ctypes, os, resource, socket, subprocess, sys, threading, time
-LIBC = ctypes.CDLL(None)
-HOST = {host}
-PORT = {port}
-def f():
-    {body}
-"""
-
-
-@linux
-@pytest.mark.parametrize("name", sorted(ATTACKS))
-def test_attack_is_contained(pool: SandboxPool, name: str) -> None:
-    import socket
-
-    active = set(pool.guarantees().active)
-    if not ({"seccomp", "landlock"} <= active or {"pid", "mount", "network"} <= active):
-        pytest.skip("this kernel offers too little isolation to try attacks on a live machine")
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as hidden:
-        hidden.bind("\0sandbox-test")
-        hidden.listen()
-        port = server.getsockname()[1]
-        code = ATTACK_PRELUDE.format(host=os.getpid(), port=port, body=ATTACKS[name])
-        pool.run([ADD_ONE] * 4)
-        before = zygotes(pool)
-        result = call(pool, code, limits=Limits(cpu_seconds=2, wall_seconds=5))
-    assert result.outcome in ("returned", "raised", "killed"), result
-    assert "breached" not in (result.value or ""), result
-    assert zygotes(pool) == before, "a fork server died of it"
-    assert not any("985" in _command(pid) for pid in descendants(os.getpid()))
-
-
-@linux
-@pytest.mark.parametrize(
-    "body",
-    [
-        "while True: os.fork()",
-        "\n        while True: threading.Thread(target=time.sleep, args=(30,)).start()",
-    ],
-)
-def test_bombs_of_processes_and_threads(pool: SandboxPool, body: str) -> None:
-    """Also where some are allowed: the number is a budget, not a switch."""
-    code = f"import os, threading, time\ndef f():\n    {body.strip()}"
-    for processes in (0, 6):
-        limits = Limits(cpu_seconds=1, wall_seconds=3, processes=processes, memory_mb=2048)
-        result = call(pool, code, limits=limits)
-        assert result.outcome in ("raised", "killed", "timed_out"), result
-    assert len(descendants(os.getpid())) < 20
-
-
-@linux
-def test_a_daemon_does_not_outlive_its_job(pool: SandboxPool) -> None:
-    code = """
-    import os, time
-    def f():
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                while True:
-                    time.sleep(1)
-            os._exit(0)
-        return os.getpid() > 0
-    """
-    before = descendants(os.getpid())
-    assert value(call(pool, code, limits=Limits(processes=6))) is True
-    assert {pid for pid in descendants(os.getpid()) if not gone(pid)} <= before
-
-
-def test_segmentation_faults(pool: SandboxPool) -> None:
-    result = call(pool, "import ctypes\ndef f():\n    ctypes.string_at(0)")
-    assert (result.outcome, result.detail) == ("killed", "signal 11 (SIGSEGV)")
-    code = "import sys\nsys.setrecursionlimit(10**9)\ndef f(x=0):\n    return sorted([1], key=f)"
-    result = call(pool, code, limits=Limits(cpu_seconds=1))
-    assert result.outcome in ("killed", "raised")  # some versions count the stack of C, too
-
-
-def test_forged_results_on_every_descriptor(pool: SandboxPool) -> None:
-    code = """
-    import os
-    def f():
-        for fd in range(1024):
-            try:
-                os.write(fd, b'x' * 40 + b'{"o":"returned","type":"int","value":"1"}')
-            except OSError:
-                pass
-        LEAVE
-        return 2
-    """
-    for leave in ("pass", "os._exit(0)"):
-        result = call(pool, code.replace("LEAVE", leave))
-        assert (result.outcome, result.value) == ("killed", None)
-        assert result.detail == "forged or damaged result"
-
-
-def test_every_descriptor_closed(pool: SandboxPool) -> None:
-    result = call(pool, "import os\ndef f():\n    os.closerange(0, 4096)\n    return 1")
-    assert (result.outcome, result.value) == ("killed", None)
-
-
-def test_a_guest_that_speaks_its_reporters_language_is_checked_too(pool: SandboxPool) -> None:
-    """It can always lie about its own value; nonsense and a second result are no values."""
-    code = """
-    import os, sys
-    def f(payload, times):
-        frame = sys._getframe()
-        while frame.f_code.co_name != 'run':
-            frame = frame.f_back
-        performer = frame.f_locals['self']
-        for _ in range(times):
-            performer.send(b'R', payload)
-        os._exit(0)
-    """
-    lies = [
-        b"nonsense",
-        b"[]",
-        b'{"o": "returned", "type": 3, "value": "1"}',
-        b'{"o": "returned", "type": "int"}',
-        b'{"o": "won", "type": "int", "value": "1"}',
-        b'{"o": "returned", "type": "int", "value": "1", "extra": "1"}',
-        b'{"o": "raised", "type": "int", "value": "1"}',
-        b"[" * 100_000,
-    ]
-    for lie in lies:
-        result = call(pool, code, f"{lie!r}, 1")
-        assert (result.outcome, result.detail) == ("killed", "forged or damaged result"), lie[:40]
-    good = b'{"o": "returned", "type": "int", "value": "1"}'
-    assert call(pool, code, f"{good!r}, 2").outcome == "killed"
-    assert call(pool, code, f"{good!r}, 1").outcome == "returned"
-
-
-@pytest.mark.parametrize(
-    "patch",
-    [
-        "builtins.repr = builtins.str = builtins.len = builtins.isinstance = lambda *a: 1 / 0",
-        "builtins.__dict__.clear()",
-        "json.dumps = json.encoder.JSONEncoder = None; json.encoder.__dict__.clear()",
-        "sys.modules.clear()",
-        "sys.settrace(lambda *a: 1 / 0); sys.setprofile(lambda *a: None)",
-        "sys.setrecursionlimit(60)",
-        "os.write = os._exit = None; io.__dict__.clear()",
-        "warnings.simplefilter('error')",
-        "sys.meta_path.clear(); sys.path.clear()",
-        "gc.set_threshold(1)",
-        "atexit.register(os._exit, 9)",
-    ],
-)
-def test_monkeypatching_changes_no_verdict(pool: SandboxPool, patch: str) -> None:
-    code = f"import atexit, builtins, gc, io, json, os, sys, warnings\ndef f(x):\n    {patch}\n    return x"
-    job = Job(code, "f", "[1, {'a': (2.5, None)}]")
-    for result in [*pool.run([job]), *pool.run_group([job, job])]:
-        assert value(result) == [1, {"a": (2.5, None)}]
-    assert value(call(pool, "def f():\n    return repr(len('ab'))")) == "2"
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "class E(Exception):\n    def __str__(self):\n        while True: pass",
-        "class S:\n    def __str__(self):\n        while True: pass\n    __repr__ = __str__\n"
-        "class E(Exception):\n    def __init__(self):\n        super().__init__(S())",
-        "class M(type):\n    __name__ = property(lambda c: 1 / 0)\n    __mro__ = property(exit)\n"
-        "class E(Exception, metaclass=M): pass",
-        "class E(Exception):\n    args = __traceback__ = __class__ = property(lambda s: 1 / 0)\n"
-        "    def __getattribute__(self, name): return 1 / 0",
-        "class E(Exception):\n    def __init__(self):\n        super().__init__('x' * 10**7)",
-    ],
-)
-def test_exceptions_that_lie_or_loop(pool: SandboxPool, code: str) -> None:
-    result = call(pool, f"{code}\ndef f():\n    raise E()", limits=Limits(cpu_seconds=1))
-    assert (result.outcome, result.error_type) == ("raised", "E")
-    assert len(result.error_message or "") <= 1000
-    assert result.error_line == code.count("\n") + 3
-
-
-def test_values_that_lie_or_loop(pool: SandboxPool) -> None:
-    for body in ("while True: pass", "return 'x' * 10**9", "return '1'", "raise KeyError"):
-        code = f"class L(list):\n    def __repr__(self):\n        {body}\n    __len__ = __iter__ = __repr__\n"
-        result = call(pool, f"{code}def f():\n    return L([1])", limits=Limits(cpu_seconds=1))
-        assert result.outcome in ("returned", "timed_out", "memory_exceeded")
-        assert result.value is None
-
-
-def test_the_private_folder(pool: SandboxPool) -> None:
-    """Writable, empty at the start of every job, whatever the last one left in it."""
-    code = """
-    import os, tempfile
-    def f():
-        before = os.listdir('.')
-        with tempfile.NamedTemporaryFile('w') as file:
-            file.write('x')
-        open('a', 'w').write('x')
-        os.symlink('/etc', 'link')
-        os.mkdir('shut', 0)
-        for depth in range(200):
-            os.mkdir('d' * 40)
-            os.chdir('d' * 40)
-        return before
-    """
-    for _ in range(3):
-        assert value(call(pool, code)) == []
-
-
-def test_nothing_of_the_host_is_in_its_environment(
-    pool: SandboxPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SANDBOX_TEST_SECRET", "hunter2")
-    with SandboxPool(1, layers=pool.layers) as fresh:
-        names = value(call(fresh, "import os\ndef f():\n    return sorted(os.environ)"))
-    assert names == ["HOME", "LANG", "LC_ALL", "PATH", "PYTHONHASHSEED", "TMPDIR", "TZ"]
 
 
 # --------------------------------------------------------------------------- grouped calls
@@ -844,6 +277,112 @@ def test_groups_larger_than_one_child_and_many_at_once(pool: SandboxPool) -> Non
     groups = [[Job(code, "f", str(n)) for n in range(size)] for size in (0, 1, 300)]
     results = pool.run_groups(groups)
     assert [[value(r) for r in group] for group in results] == [[], [0], list(range(300))]
+
+
+SHARING = {
+    # nothing in reach
+    "def f(x):\n    return x + 1": True,
+    "def f(x, acc=[]):\n    acc.append(x)\n    return len(acc)": True,
+    "class A:\n    def __init__(self):\n        self.n = 0\ndef f(x):\n    a = A()\n    a.n = x": True,
+    "def f(x):\n    f.calls = 1\n    return f.calls": True,
+    "def f(x):\n    return open('a').read()": False,
+    "def f(x):\n    exit()": False,
+    "class A:\n    def __del__(self): print('late')\ndef f(x):\n    A()": False,
+    "def f(x):\n    return x.__class__.__subclasses__()": False,
+    "def f(x):\n    print.__self__.len = x": False,
+    "def f(x):\n    eval(x)": False,
+    "def f(:": True,  # it fails before it can do anything
+    # modules in reach
+    "import math\ndef f(x):\n    return math.sqrt(x)": True,
+    "import collections.abc as c\ndef f(x):\n    return isinstance(x, c.Sized)": True,
+    "from collections import deque\ndef f(x):\n    d = deque(x)\n    d.append(1)\n    return d": True,
+    "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x):\n    return A(x)": True,
+    "import heapq\nclass A:\n    def g(self):\n        self.h = []\n        heapq.heapify(self.h)": True,
+    "import builtins as b\ndef f(x):\n    return b.sorted(x)": True,
+    "import string\ndef f(x):\n    return string.digits.strip(x)": True,
+    "import heapq\ndef f(x):\n    heapq.heappush = x": False,
+    "import heapq\ndef f(x):\n    del heapq.heappush": False,
+    "import builtins\ndef f(x):\n    builtins.len = x": False,
+    "import math as m\nm.pi += 1\ndef f(x):\n    return m.pi": False,
+    "from collections import Counter as C\nC.total = 1\ndef f(x): pass": False,
+    "import json\ndef f(x):\n    json.encoder.ESCAPE_DCT[x] = 1": False,
+    "import json\ndef f(x):\n    json.encoder.ESCAPE_DCT.clear()": False,
+    "from json.encoder import ESCAPE_DCT\ndef f(x):\n    ESCAPE_DCT.update(x)": False,
+    "import collections.abc\ndef f(x):\n    collections.abc.Sized.register(x)": False,
+    "import math\ndef f(node):\n    node.next = node": False,  # `node` might be the module
+    "import heapq\ndef f(x):\n    setattr(heapq, 'heappush', x)": False,
+    "import heapq\ndef f(x):\n    getattr(heapq, x)": False,
+    # modules with a state
+    "import sys\ndef f(x):\n    return sys.maxsize": False,
+    "import os.path\ndef f(x):\n    return os.path.join(x, x)": False,
+    "from random import seed\ndef f(x):\n    seed(x)": False,
+    "def f(x):\n    import threading": False,
+    "def f(x):\n    return __import__('sys')": False,
+    "import math\ndef f(:": False,
+}
+
+
+@pytest.mark.parametrize("code", SHARING)
+def test_who_may_share_a_child(code: str) -> None:
+    jobs = [Job(code, "f", str(n)) for n in range(3)]
+    tasks = group_tasks(jobs, 10)
+    assert [n for task in tasks for n in task.numbers] == [10, 11, 12]
+    assert len(tasks) == (1 if SHARING[code] else 3)
+
+
+def test_arguments_that_reach_out_travel_alone() -> None:
+    args = ["1", "eval('1')", "2", "3", "lambda: setattr(1, 2, 3)", "'f_globals'"]
+    tasks = group_tasks([Job(ADD_ONE.code, "f", each) for each in args], 0)
+    assert [task.numbers for task in tasks] == [(0,), (1,), (2, 3), (4,), (5,)]
+
+
+PATCHES = {
+    "a function": "heapq.nsmallest = lambda n, xs: []",
+    "a class": "collections.Counter.most_common = lambda self: []",
+    "a constant": "math.pi = 3",
+    "a table": "json.encoder.ESCAPE_DCT['a'] = 'b'",
+    "a builtin": "builtins.sorted = list",
+    "the default context": "decimal.getcontext().prec = 2",
+    "a registry": "collections.abc.Sized.register(int)",
+    "the recursion limit": "sys.setrecursionlimit(77)",
+    "the seed": "random.seed(1)",
+    "an import": "sys.modules['colorsys'] = math",
+    "a file": "open('left', 'w').close()",
+    "a stream": "sys.stdout.reconfigure(newline='\\r\\n')",
+    "the folder": "os.mkdir('d'); os.chdir('d')",
+    "an exit handler": "atexit.register(print, 'late')",
+    "a trace function": "sys.settrace(lambda *a: None); threading.settrace(lambda *a: None)",
+    "a thread": "threading.Thread(target=time.sleep, args=(0.01,)).start()",
+    "an environment variable": "os.environ['X'] = '1'",
+    "a signal handler": "signal.signal(signal.SIGUSR1, print)",
+    "warnings": "warnings.simplefilter('error')",
+}
+SEEN = """
+import atexit, builtins, collections, collections.abc, decimal, heapq, json, math, os, random
+import signal, sys, threading, time, warnings
+def f(x):
+    seen = [
+        heapq.nsmallest(1, [2, 1]), collections.Counter('aab').most_common(), math.pi, json.dumps('a'),
+        sorted([2, 1]), str(decimal.Decimal(1) / 3), isinstance(1, collections.abc.Sized),
+        sys.getrecursionlimit(), 'colorsys' in sys.modules, os.listdir('.'), sys.gettrace(),
+        threading.gettrace() if hasattr(threading, 'gettrace') else None, 'X' in os.environ,
+        str(signal.getsignal(signal.SIGUSR1)), len(warnings.filters), os.getcwd().count('/'),
+        random.getstate()[1][:3] == f.__defaults__,
+    ]
+    print('seen')
+    PATCH
+    return seen
+"""
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_what_a_call_patches_is_not_seen_by_the_next(pool: SandboxPool, name: str) -> None:
+    limits = Limits(processes=2)
+    code = SEEN.replace("PATCH", PATCHES[name])
+    results = pool.run_group([Job(code, "f", str(n), limits=limits) for n in range(3)])
+    first, *others = [(result.value, result.stdout) for result in results]
+    assert first[0] is not None
+    assert others == [first] * 2
 
 
 def test_a_group_shares_its_program() -> None:
@@ -933,10 +472,116 @@ def test_asyncio_host() -> None:
         assert [r.value for r in results] == ["42"] * 3
 
 
+def test_waiting_jobs_leave_the_event_loops_own_threads_alone() -> None:
+    """The loop has a handful, for name look-ups and the like."""
+
+    async def main() -> float:
+        slow = Job("import time\ndef f():\n    time.sleep(0.3)", "f")
+        jobs = [asyncio.create_task(pool.run_async([slow])) for _ in range(40)]
+        await asyncio.sleep(0)
+        begun = time.monotonic()
+        await asyncio.to_thread(time.sleep, 0)
+        waited = time.monotonic() - begun
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        return waited
+
+    with SandboxPool(1) as pool:
+        assert asyncio.run(main()) < 2
+
+
+@linux
+def test_a_cancelled_job_is_ended() -> None:
+    async def main() -> None:
+        job = Job("import time\ndef f():\n    time.sleep(60)", "f", limits=Limits(2, 90))
+        running = asyncio.create_task(pool.run_async([job]))
+        waiting = asyncio.create_task(pool.run_async([job]))
+        await asyncio.sleep(0.5)
+        for task in (running, waiting):
+            task.cancel()
+        found = await asyncio.gather(running, waiting, return_exceptions=True)
+        assert [type(each) for each in found] == [asyncio.CancelledError] * 2
+
+    with SandboxPool(1) as pool:
+        begun = time.monotonic()
+        asyncio.run(main())
+        assert pool.run([ADD_ONE])[0].value == "42"
+        assert time.monotonic() - begun < 20
+
+
+def test_errors_reach_the_event_loop() -> None:
+    with pytest.raises(ValueError, match="must be"):
+        asyncio.run(run_async([Job("", limits=Limits(cpu_seconds=0))]))
+
+
+def test_a_fork_while_other_threads_run_jobs() -> None:
+    """Locks that another thread holds at that moment are not held in the child."""
+    code = """
+    import threading
+    stop = threading.Event()
+    def work():
+        while not stop.is_set():
+            assert run([job] * 3)[-1].value == '42'
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        time.sleep(0.02)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if [r.value for r in run([job] * 3)] == ['42'] * 3 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    stop.set()
+    for thread in threads:
+        thread.join()
+    print('done', flush=True)
+    """
+    with host(code) as process:
+        out, _ = process.communicate(timeout=100)
+    assert (process.returncode, out) == (0, "done\n")
+
+
+def test_at_interpreter_exit_with_jobs_under_way() -> None:
+    """Daemon threads and an event loop that was left: the interpreter ends, and so does all else."""
+    code = """
+    import asyncio, threading
+    from rewards.sandbox import run_async
+    slow = Job('import time\\ndef f():\\n    time.sleep(1)', 'f')
+    run([job])
+    threading.Thread(target=run, args=([slow] * 50,), daemon=True).start()
+    async def main():
+        asyncio.ensure_future(run_async([slow] * 50))
+        await asyncio.sleep(0.3)
+    asyncio.run(main())
+    print('ready', flush=True)
+    """
+    begun = time.monotonic()
+    with host(code) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        left = descendants(process.pid)
+        assert process.wait(60) == 0
+    assert time.monotonic() - begun < 30
+    assert wait_until(lambda: all(gone(pid) for pid in left))
+
+
+def test_a_container_with_a_quota_has_fewer_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(16), raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    file = tmp_path / "cpu.max"
+    monkeypatch.setattr("rewards.sandbox.pool._QUOTA", str(file))
+    assert usable_cores() == 16
+    for text, cores in (("max 100000", 16), ("250000 100000", 2), ("50000 100000", 1), ("x", 16)):
+        file.write_text(text + "\n")
+        assert usable_cores() == cores
+
+
 @linux
 def test_a_killed_fork_server_is_replaced(pool: SandboxPool) -> None:
     pool.run([ADD_ONE] * 2)
-    for pid in zygotes(pool):  # idle
+    for pid in servers(pool):  # idle
         os.kill(pid, signal.SIGKILL)
     assert [r.value for r in pool.run([ADD_ONE] * 4)] == ["42"] * 4
 
@@ -945,8 +590,8 @@ def test_a_killed_fork_server_is_replaced(pool: SandboxPool) -> None:
     thread = threading.Thread(target=lambda: results.extend(pool.run([job, job])))
     thread.start()
     time.sleep(0.2)
-    victims = {p for z in zygotes(pool) for p in ({z} | descendants(z))}
-    for pid in zygotes(pool):  # busy
+    victims = {p for z in servers(pool) for p in ({z} | descendants(z))}
+    for pid in servers(pool):  # busy
         os.kill(pid, signal.SIGKILL)
     thread.join(30)
     assert [value(r) for r in results] == [1, 1]
@@ -961,25 +606,11 @@ def test_a_job_lost_twice_is_an_infrastructure_failure(pool: SandboxPool) -> Non
     thread.start()
     while thread.is_alive():
         time.sleep(0.3)
-        for pid in zygotes(pool):
+        for pid in servers(pool):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert [r.outcome for r in results] == ["infrastructure"]
     assert value(pool.run([ADD_ONE])[0]) == 42
-
-
-HOST = """
-import os, sys, time
-sys.path.insert(0, {root!r})
-from rewards.sandbox import Job, Limits, run
-job = Job('def f(x):\\n    return x + 1', 'f', '41')
-"""
-
-
-def host(code: str, **options: object) -> subprocess.Popen[str]:
-    """Another host process, for what a test cannot do to its own."""
-    text = HOST.format(root=str(ROOT)) + textwrap.dedent(code)
-    return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
 
 
 @linux
@@ -1082,17 +713,17 @@ def test_strict_refuses_when_the_kernel_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel that forbids user namespaces, imitated in the fork server's own copy of the file."""
-    text = Path(isolation_module.__file__).read_text(encoding="utf-8")
-    refusing = tmp_path / "isolation.py"
+    text = Path(kernel.__file__).read_text(encoding="utf-8")
+    refusing = tmp_path / "kernel.py"
     refusing.write_text(
         text.replace(
             "    def unshare(self, flags: int) -> None:\n",
             "    def unshare(self, flags: int) -> None:\n"
-            "        raise PermissionError(errno.EPERM, 'unshare: refused')\n",
+            "        raise PermissionError(1, 'unshare: refused')\n",
         ),
         encoding="utf-8",
     )
-    monkeypatch.setattr("rewards.sandbox.pool._ISOLATION", str(refusing))
+    monkeypatch.setitem(server.MODULES, "rewards.sandbox.kernel", str(refusing))
     with SandboxPool(1) as pool:
         with pytest.warns(RuntimeWarning, match="less isolation"):
             assert value(pool.run([ADD_ONE])[0]) == 42

@@ -1,7 +1,8 @@
 """Run programs that nobody trusts, and say what happened.
 
 `run` takes jobs and returns results in the same order; `run_group` makes many calls of one program
-in one child. Both start what they need by themselves. Names are imported on first use, so that
+in one child. Both start what they need by themselves; `RemotePool` does the same on a server that speaks
+SandboxFusion's HTTP API. Names are imported on first use, so that
 importing this package loads no process machinery.
 """
 
@@ -10,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewards.sandbox.isolation import Guarantees
     from rewards.sandbox.jobs import ExecutionResult, Job, Limits, Outcome
+    from rewards.sandbox.kernel import Guarantees
     from rewards.sandbox.pool import (
         SandboxError,
         SandboxPool,
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
         run_group,
         run_groups,
     )
+    from rewards.sandbox.remote import RemotePool
 
 _HOME = {
     "ExecutionResult": "jobs",
-    "Guarantees": "isolation",
+    "Guarantees": "kernel",
     "Job": "jobs",
     "Limits": "jobs",
     "Outcome": "jobs",
+    "RemotePool": "remote",
     "SandboxError": "pool",
     "SandboxPool": "pool",
     "guarantees": "pool",
@@ -43,6 +46,7 @@ __all__ = [
     "Job",
     "Limits",
     "Outcome",
+    "RemotePool",
     "SandboxError",
     "SandboxPool",
     "guarantees",

@@ -1,0 +1,232 @@
+"""One call of `run`: which jobs go to which child, and what comes back, in order.
+
+Covers grouping, driving several fork servers from the caller's thread, the retry of what was lost to
+the infrastructure, and running alone what misbehaved in a group. Does not cover who may have a fork
+server when (`pool.py`).
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rewards.sandbox.jobs import ExecutionResult, Job
+from rewards.sandbox.protocol import Lost, Reply, finished, parse_reply, request_for, settle_single
+from rewards.sandbox.server import START_SECONDS, STUCK_SECONDS, ForkServer
+from rewards.sandbox.sharing import may_share
+
+_CALLS_PER_CHILD = 128
+_MAX_GROUP_CHARS = 1 << 20
+STOP_SECONDS = 0.1
+"""How often a call that may be stopped looks whether it was."""
+
+
+class Servers(Protocol):
+    """Where fork servers come from."""
+
+    def acquire(
+        self, hash_seed: int, *, block: bool, stop: threading.Event | None
+    ) -> ForkServer | None: ...
+    def release(self, server: ForkServer, *, broken: bool = False) -> None: ...
+    def note_start(self, greeted: bool, words: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """Jobs that go to one child, with their places in the caller's sequence."""
+
+    numbers: tuple[int, ...]
+    jobs: tuple[Job, ...]
+    attempts: int = 0
+
+    def singles(self) -> list[Task]:
+        return [Task((n,), (job,)) for n, job in zip(self.numbers, self.jobs, strict=True)]
+
+    def budget(self) -> float:
+        return sum(job.limits.wall_seconds for job in self.jobs)
+
+
+def group_tasks(jobs: Sequence[Job], first: int) -> list[Task]:
+    """One task per run of jobs that can share a child."""
+    for job in jobs:
+        for name in ("code", "entry", "recorder", "hash_seed"):
+            if getattr(job, name) != getattr(jobs[0], name):
+                raise ValueError(
+                    f"jobs of a group must share code, entry, recorder and hash_seed; {name} "
+                    "differs. Use run() for jobs that do not."
+                )
+    tasks: list[Task] = []
+    chars = 0
+    for offset, job in enumerate(jobs):
+        chars += len(job.args) + len(job.options)
+        last = tasks[-1] if tasks else None
+        if (
+            last is not None
+            and may_share(job.code, job.args)
+            and may_share(job.code, last.jobs[-1].args)
+            and len(last.jobs) < _CALLS_PER_CHILD
+            and chars <= _MAX_GROUP_CHARS
+            and last.jobs[0].stdin == job.stdin
+            and last.jobs[0].limits == job.limits
+        ):
+            tasks[-1] = Task((*last.numbers, first + offset), (*last.jobs, job))
+        else:
+            tasks.append(Task((first + offset,), (job,)))
+            chars = len(job.args) + len(job.options)
+    return tasks
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a task came to: results by place, and what has to run (again)."""
+
+    results: dict[int, ExecutionResult]
+    again: list[Task]
+
+
+def settle(task: Task, reply: Reply) -> Settled:
+    """Turn a reply into results; what a misbehaving child left undone runs again."""
+    if len(task.jobs) == 1:
+        return Settled({task.numbers[0]: settle_single(task.jobs[0], reply)}, [])
+    if reply.reason == "forged" or len(reply.calls) > len(task.jobs):
+        return Settled({}, task.singles())
+    done = len(reply.calls)
+    results = {
+        number: finished(job, call, reply)
+        for number, job, call in zip(task.numbers, task.jobs, reply.calls, strict=False)
+    }
+    # The call that ended the child goes alone, the others go on together.
+    culprit = Task(task.numbers[done : done + 1], task.jobs[done : done + 1])
+    others = Task(task.numbers[done + 1 :], task.jobs[done + 1 :])
+    return Settled(results, [each for each in (culprit, others) if each.jobs])
+
+
+def lost(task: Task, why: str) -> Settled:
+    """A task was lost to the infrastructure: once more, then call by call, then say so."""
+    if task.attempts == 0:
+        return Settled({}, [Task(task.numbers, task.jobs, attempts=1)])
+    if len(task.jobs) > 1:
+        return Settled({}, task.singles())
+    failure = ExecutionResult("infrastructure", detail=f"lost twice: {why}")
+    return Settled({task.numbers[0]: failure}, [])
+
+
+@dataclass
+class _Active:
+    server: ForkServer
+    task: Task
+    nonce: str
+    deadline: float
+
+
+class Batch:
+    """Drives the tasks of one call over the fork servers it gets, in the caller's thread."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        tasks: Iterable[Task],
+        lanes: int,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.servers = servers
+        self.stop = stop
+        self.lanes = lanes
+        self.waiting = deque(tasks)
+        self.active: dict[int, _Active] = {}
+        self.results: dict[int, ExecutionResult] = {}
+        self.poller = select.poll()
+
+    def run(self) -> dict[int, ExecutionResult]:
+        try:
+            while self.waiting or self.active:
+                if self.stop is not None and self.stop.is_set():
+                    break
+                self.fill()
+                self.collect()
+        finally:
+            # Stopped, or after an exception: what still runs has nobody left to report to.
+            for active in list(self.active.values()):
+                self.drop(active, broken=True)
+        return self.results
+
+    def fill(self) -> None:
+        """Start waiting tasks while there is a lane for this call and a permit in the pool."""
+        while self.waiting and len(self.active) < self.lanes:
+            seed = self.waiting[0].jobs[0].hash_seed
+            server = self.servers.acquire(seed, block=not self.active, stop=self.stop)
+            if server is None:
+                return
+            self.start(server, self.waiting.popleft())
+
+    def start(self, server: ForkServer, task: Task) -> None:
+        budget = task.budget() + STUCK_SECONDS
+        if server.guarantees is None:
+            budget += START_SECONDS
+        active = _Active(server, task, "", time.monotonic() + budget)
+        self.active[server.fileno()] = active
+        self.poller.register(server.fileno(), select.POLLIN)
+        request = request_for(task.jobs, server.known)
+        active.nonce = request["nonce"]
+        try:
+            server.submit(request)
+        except Lost as lost:
+            self.lose(active, str(lost))
+            return
+        if request["recorder"] is not None:
+            server.known.add(request["recorder"][0])
+
+    def collect(self) -> None:
+        """Wait until something can be done, and take in what has arrived."""
+        if not self.active:
+            return
+        wait = min(active.deadline for active in self.active.values()) - time.monotonic()
+        if self.waiting and len(self.active) < self.lanes:
+            wait = min(wait, 0.05)  # another caller may have given a permit back
+        if self.stop is not None:
+            wait = min(wait, STOP_SECONDS)
+        for fd, _ in self.poller.poll(max(0.0, wait) * 1000):
+            self.take(self.active[fd])
+        now = time.monotonic()
+        for active in list(self.active.values()):
+            if now >= active.deadline:
+                self.lose(active, "it did not answer in time")
+
+    def take(self, active: _Active) -> None:
+        try:
+            received = active.server.receive()
+            if received is None:
+                return
+            reply = parse_reply(*received, active.nonce)
+        except Lost as lost:
+            self.lose(active, str(lost))
+            return
+        if not reply.started:
+            self.lose(active, f"the guest could not be set up: {reply.failure or reply.reason}")
+            return
+        self.servers.note_start(True)
+        self.drop(active, broken=False)
+        self.take_in(settle(active.task, reply))
+
+    def drop(self, active: _Active, *, broken: bool) -> None:
+        fd = active.server.fileno()
+        self.poller.unregister(fd)
+        del self.active[fd]
+        self.servers.release(active.server, broken=broken)
+
+    def lose(self, active: _Active, why: str) -> None:
+        """A job was lost to the infrastructure: once more, then say so."""
+        words = active.server.last_words()
+        greeted = active.server.guarantees is not None
+        self.drop(active, broken=True)
+        self.servers.note_start(greeted, f"{why}\n{words}".strip())
+        self.take_in(lost(active.task, f"{why}. {words}".strip()))
+
+    def take_in(self, settled: Settled) -> None:
+        self.results.update(settled.results)
+        self.waiting.extendleft(reversed(settled.again))

@@ -1,0 +1,138 @@
+"""What the kernel can be asked for: the layers by name, and the raw calls that put them on.
+
+Covers the record of what is in force (`Guarantees`), why something is not (`Unavailable`), system
+calls through ctypes, and their numbers. Does not decide what is put on
+when (`isolation.py`), nor what a guest has used (`usage.py`).
+
+Loaded by path inside the fork server, so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+LINUX = sys.platform == "linux"
+MACHINE = os.uname().machine
+
+LAYERS = (
+    "rlimits",  # CPU, address space, file size, descriptors, core dumps
+    "process_group",  # the guest and what it started are killed together; orphans are swept
+    "user",  # user namespace: no identity outside
+    "pid",  # PID namespace: sees and signals only itself; the sweep is complete
+    "mount",  # mount namespace: a private, read-only root with the standard library
+    "network",  # network namespace without any interface up
+    "ipc",  # IPC namespace
+    "uts",  # UTS namespace: its own host name
+    "privileges",  # no capabilities, no way to gain any, not traceable
+    "seccomp",  # only the system calls that programs need; no processes unless allowed
+    "landlock",  # files: the standard library to read, the private folder to write
+)
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    """Which layers hold guests in on this machine, as a fork server found when it put them on."""
+
+    active: tuple[str, ...]
+    """Layers in force, in the order of `LAYERS`."""
+    missing: tuple[tuple[str, str], ...]
+    """Layers that were wanted and are not in force, with the reason in plain words."""
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing that was wanted is missing."""
+        return not self.missing
+
+    def __str__(self) -> str:
+        lines = ["active: " + (", ".join(self.active) or "none")]
+        lines += [f"missing: {layer} ({why})" for layer, why in self.missing]
+        return "\n".join(lines)
+
+
+class Unavailable(Exception):
+    """A layer cannot be had here; the text says why."""
+
+
+# --------------------------------------------------------------------------- calls
+
+CLONE_FLAGS = {
+    "user": 0x1000_0000,
+    "pid": 0x2000_0000,
+    "mount": 0x0002_0000,
+    "network": 0x4000_0000,
+    "ipc": 0x0800_0000,
+    "uts": 0x0400_0000,
+}
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x20, 0x1000, 0x4000, 0x8_0000
+MNT_DETACH = 2
+AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 24, 36, 38
+
+# Numbers that are the same on every processor.
+NR_MOUNT_SETATTR = 442
+NR_LANDLOCK_CREATE, NR_LANDLOCK_ADD, NR_LANDLOCK_RESTRICT = 444, 445, 446
+# Those that differ, by processor: where there is none, the layer that needs it is not had.
+NR_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+NR_CAPSET = {"x86_64": 126, "aarch64": 91}
+
+
+class Kernel:
+    """Raw system calls through ctypes. Every method raises OSError when the kernel refuses."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        self.ctypes = ctypes
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.syscall.restype = ctypes.c_long
+        self.libc.mount.argtypes = (
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.c_ulong,
+            ctypes.c_char_p,
+        )
+
+    def check(self, returned: int, what: str) -> int:
+        if returned < 0:
+            code = self.ctypes.get_errno()
+            raise OSError(code, f"{what}: {os.strerror(code)}")
+        return returned
+
+    def syscall(self, number: int, *arguments: Any) -> int:
+        long = self.ctypes.c_long
+        ready = [long(a) if isinstance(a, int) else a for a in arguments]
+        return self.check(self.libc.syscall(long(number), *ready), f"system call {number}")
+
+    def prctl(self, option: int, *arguments: int) -> int:
+        long = self.ctypes.c_ulong
+        ready = [long(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
+        return self.check(self.libc.prctl(option, *ready), f"prctl {option}")
+
+    def prepared(self, function: Any, *arguments: int) -> Callable[[], int]:
+        """A call of the C library with its arguments made already; raises OSError when refused."""
+        call = partial(function, *map(self.ctypes.c_long, arguments))
+        return lambda: self.check(call(), f"prepared call {arguments}")
+
+    def unshare(self, flags: int) -> None:
+        self.check(self.libc.unshare(flags), "unshare")
+
+    def mount(
+        self, source: str | None, target: str, kind: str | None, flags: int, data: str = ""
+    ) -> None:
+        source_bytes = None if source is None else os.fsencode(source)
+        kind_bytes = None if kind is None else kind.encode()
+        done = self.libc.mount(source_bytes, os.fsencode(target), kind_bytes, flags, data.encode())
+        self.check(done, f"mount {target}")
+
+    def detach(self, target: str) -> None:
+        self.check(self.libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")

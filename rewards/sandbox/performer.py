@@ -1,0 +1,288 @@
+"""Inside the guest: runs the program, makes the host's calls, says what came of each.
+
+This file and those it imports are the only ones that share a process with untrusted code. They know
+nothing of what a call is expected to return, so there is nothing here for a program to steal. Does
+not cover how the process is held in (`isolation.py`) nor who watches it (`watch.py`).
+
+Recorder protocol. A recorder is the host's own self-contained Python file; its text is sent by the
+host, and it is loaded before the fork. It defines
+
+    class Recorder:
+        def __init__(self, source: str, options: dict) -> None
+        def compile(self, filename: str) -> types.CodeType
+        def namespace(self) -> dict[str, object]
+        def call(self, function, args: tuple, kwargs: dict) -> object
+        def report(self) -> dict          # JSON-able; asked for after `call`, also when that raised
+
+and is instantiated once per call.
+
+Loaded by path inside the fork server, so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import json
+import linecache
+import os
+import resource
+import sys
+import time
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rewards.sandbox.report import (
+    MAX_MESSAGE_CHARS,
+    PROGRAM_NAME,
+    Fields,
+    bases_of,
+    encode_fields,
+    encode_record,
+    program_line,
+    safe_message,
+    type_name,
+)
+from rewards.sandbox.wire import CHILD_HEADER, RESULT_FD, Call, Request, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ARGUMENTS_NAME = "<arguments>"
+
+# Everything that is needed after the program has run, held where its own changes to modules do not
+# reach.
+_setrlimit = resource.setrlimit
+_set_recursion_limit = sys.setrecursionlimit
+_get_trace, _set_trace = sys.gettrace, sys.settrace
+_get_profile, _set_profile = sys.getprofile, sys.setprofile
+# Of the thread: RLIMIT_CPU makes the clock of the whole process advance in timer ticks only.
+_cpu_clock = time.thread_time
+_perf_counter = time.perf_counter
+_modules = sys.modules
+_RECURSION_LIMIT = sys.getrecursionlimit()
+
+
+class Streams(NamedTuple):
+    """Standard streams over descriptors 0, 1 and 2, which they never close."""
+
+    stdin: io.TextIOWrapper
+    stdout: io.TextIOWrapper
+    stderr: io.TextIOWrapper
+
+    @classmethod
+    def open(cls) -> Streams:
+        def wrap(fd: int, errors: str) -> io.TextIOWrapper:
+            raw = io.FileIO(fd, "w" if fd else "r", closefd=False)
+            buffer = io.BufferedWriter(raw) if fd else io.BufferedReader(raw)
+            return io.TextIOWrapper(buffer, "utf-8", errors, line_buffering=fd == 2)
+
+        return cls(wrap(0, "strict"), wrap(1, "strict"), wrap(2, "backslashreplace"))
+
+    def use(self) -> None:
+        sys.stdin = sys.__stdin__ = self.stdin  # type: ignore[misc]
+        sys.stdout = sys.__stdout__ = self.stdout  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = self.stderr  # type: ignore[misc]
+
+
+class Shared(NamedTuple):
+    """Made once in the zygote for its children: making it anew in each would copy more memory."""
+
+    values: ModuleType
+    """`rewards/values.py`, loaded."""
+    streams: Streams
+
+
+class Performer:
+    """Runs the calls of one request inside the forked child and reports each."""
+
+    def __init__(self, request: Request, shared: Shared, memory: tuple[int, int]) -> None:
+        self.request = request
+        self.streams = shared.streams
+        self.canonical: Callable[[object], str] = shared.values.canonical
+        self.unrepresentable: type[Exception] = shared.values.Unrepresentable
+        self.memory = memory
+        self.code: CodeType | None = None
+        # For `inspect.getsource` and printed tracebacks.
+        lines = request.code.splitlines(keepends=True)
+        linecache.cache[PROGRAM_NAME] = (len(request.code), None, lines, PROGRAM_NAME)
+
+    def run(self) -> None:
+        """Every call in order, one result frame each."""
+        for number, call in enumerate(self.request.calls):
+            if number:
+                self.restore()
+            cpu, wall = _cpu_clock(), _perf_counter()
+            fields = self.perform(call)
+            self.flush()
+            if self.request.grouped:
+                # For information: the zygote keeps the budgets, but looks too rarely to tell how
+                # short calls differ.
+                fields["cpu"] = _cpu_clock() - cpu
+                fields["wall"] = _perf_counter() - wall
+                marker = self.request.marker
+                write_all(1, marker)
+                write_all(2, marker)
+            self.send(b"R", encode_fields(fields))
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        write_all(RESULT_FD, CHILD_HEADER.pack(self.request.nonce, kind, len(payload)) + payload)
+
+    def restore(self) -> None:
+        """Between the calls of a group: what even a program that may share a child leaves behind.
+
+        Little, since `sharing.py` keeps others out.
+        """
+        if self.memory[0] != self.memory[1]:
+            _setrlimit(resource.RLIMIT_AS, self.memory)
+        if self.request.stdin:
+            os.lseek(0, 0, os.SEEK_SET)
+            self.streams = Streams.open()
+            self.streams.use()
+        decimal = _modules.get("decimal")
+        if decimal is not None:
+            decimal.setcontext(decimal.Context())
+
+    def flush(self) -> None:
+        """Push buffered output out; a stream that the program broke loses its own output only."""
+        ours = (self.streams.stdout, self.streams.stderr)
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *ours):
+            try:
+                if stream is not None:
+                    stream.flush()
+            except BaseException:  # program code; nothing it raises here is a verdict
+                continue
+
+    def end_of_program(self) -> None:
+        """From here on only the sandbox's own code runs."""
+        if _get_profile() is not None:
+            _set_profile(None)
+        _set_recursion_limit(_RECURSION_LIMIT)
+
+    def perform(self, call: Call) -> Fields:
+        """Run one call and describe what came of it."""
+        recorder: Any = None
+        called = False
+        try:
+            recorder = self.recorder(call)
+            namespace = self.namespace(recorder)
+            code = self.compiled(recorder)
+            value: object = None
+            if self.request.entry is None:
+                try:
+                    exec(code, namespace)
+                finally:
+                    self.finish_script()
+            else:
+                exec(code, namespace)
+                function = self.entry(namespace)
+                args, kwargs = build_arguments(call.args, namespace)
+                called = True
+                if recorder is None:
+                    value = function(*args, **kwargs)
+                else:
+                    value = recorder.call(function, args, kwargs)
+            # Here and not in a function: a trace function of the program would hear of the call.
+            if _get_trace() is not None:
+                _set_trace(None)
+            self.end_of_program()
+            fields = self.describe_value(value)
+        except BaseException as error:  # whatever the program raises is a result
+            if _get_trace() is not None:
+                _set_trace(None)
+            self.end_of_program()
+            fields = self.describe_error(error)
+        if recorder is not None and called:
+            self.add_record(recorder, fields)
+        return fields
+
+    def recorder(self, call: Call) -> Any:
+        if self.request.recorder is None:
+            return None
+        return self.request.recorder.Recorder(self.request.code, json.loads(call.options))
+
+    def compiled(self, recorder: Any) -> CodeType:
+        if recorder is not None:
+            code: CodeType = recorder.compile(PROGRAM_NAME)
+            return code
+        if self.code is None:
+            # dont_inherit: the future import of this file is not the program's.
+            self.code = compile(self.request.code, PROGRAM_NAME, "exec", dont_inherit=True)
+        return self.code
+
+    def namespace(self, recorder: Any) -> dict[str, Any]:
+        """A fresh `__main__`, registered so that decorators can look their module up."""
+        module = ModuleType("__main__")
+        module.__dict__.update(__builtins__=builtins, __file__=PROGRAM_NAME)
+        if recorder is not None:
+            module.__dict__.update(recorder.namespace())
+        _modules["__main__"] = module
+        return module.__dict__
+
+    def entry(self, namespace: dict[str, Any]) -> Any:
+        name = self.request.entry
+        assert name is not None
+        if name not in namespace:
+            raise NameError(f"the program does not define {name!r}")
+        return namespace[name]
+
+    def finish_script(self) -> None:
+        """What the interpreter does after the last line: wait for threads, run exit handlers."""
+        threading = _modules.get("threading")
+        if threading is not None:
+            threading._shutdown()
+        import atexit
+
+        atexit._run_exitfuncs()
+
+    def describe_value(self, value: object) -> Fields:
+        fields: Fields = {"o": "returned"}
+        if self.request.entry is None:
+            return fields
+        fields["type"] = type_name(type(value))
+        try:
+            fields["value"] = self.canonical(value)
+        except self.unrepresentable as reason:
+            fields["unrepresentable"] = str(reason)[:MAX_MESSAGE_CHARS]
+        except MemoryError:
+            raise
+        except Exception as error:  # the value's own code may raise anything
+            fields["unrepresentable"] = f"raised {type_name(type(error))} when it was read"
+        return fields
+
+    def describe_error(self, error: BaseException) -> Fields:
+        no_memory = MemoryError in bases_of(type(error))
+        if no_memory:
+            # Frames in the traceback hold what filled the memory; the reserve is for the report.
+            _setrlimit(resource.RLIMIT_AS, (self.memory[1], self.memory[1]))
+        fields: Fields = {
+            "o": "memory" if no_memory else "raised",
+            "type": type_name(type(error)),
+            "message": safe_message(error),
+            "line": program_line(error),
+        }
+        return fields
+
+    def add_record(self, recorder: Any, fields: Fields) -> None:
+        try:
+            fields["record"] = encode_record(recorder.report())
+        except Exception as error:  # reported to the host as a missing record
+            fields["detail"] = f"no record: {type_name(type(error))}: {safe_message(error)}"
+
+
+def build_arguments(text: str, namespace: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Evaluate an argument list in the program's namespace.
+
+    Raises SyntaxError if the text is not the inside of one call's parentheses.
+    """
+    source = f"(lambda *a, **k: (a, k))({text}\n)"
+    code = compile(source, ARGUMENTS_NAME, "eval", dont_inherit=True)
+    if ")" in text:
+        # It might close the call and open another: `1)(2`, `1) or f(2`.
+        tree = compile(source, ARGUMENTS_NAME, "eval", ast.PyCF_ONLY_AST, dont_inherit=True)
+        call = tree.body  # type: ignore[attr-defined]
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Lambda)):
+            raise SyntaxError(f"not an argument list: {text[:200]!r}")
+    built: tuple[tuple[Any, ...], dict[str, Any]] = eval(code, namespace)
+    return built

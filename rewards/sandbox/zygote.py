@@ -1,0 +1,293 @@
+"""The fork server: a clean interpreter that forks one guest per request and tells the host how it went.
+
+Covers loading what programs use, the service loop (one request at a time), and the fork. Does not
+cover what the guest does (`performer.py`), watching it (`watch.py`), nor how it is held in
+(`isolation.py`).
+
+Loaded by path by `guest.py`, so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import builtins
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+from rewards.sandbox.isolation import HIGHEST_FD, Prison, Sentence
+from rewards.sandbox.performer import Performer, Shared, Streams
+from rewards.sandbox.report import PROGRAM_NAME
+from rewards.sandbox.watch import End, HostGone, Pipes, Watch
+from rewards.sandbox.wire import (
+    CONTROL_FD,
+    LENGTH,
+    MAX_REQUEST_BYTES,
+    NULL_FD,
+    PROC_FD,
+    RESULT_FD,
+    RULES_FD,
+    START,
+    STATM_FD,
+    Call,
+    Request,
+    read_exactly,
+    write_all,
+)
+
+# What programs import most. Loading it here once spares the children that; but what brings an extension
+# module of its own makes every fork dearer, whoever uses it.
+PRELOADED = (
+    "abc",
+    "bisect",
+    "collections",
+    "collections.abc",
+    "contextlib",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "io",
+    "itertools",
+    "json",
+    "linecache",
+    "math",
+    "numbers",
+    "operator",
+    "os",
+    "re",
+    "string",
+    "textwrap",
+    "time",
+    "types",
+    "typing",
+    "unicodedata",
+)
+
+Load = Callable[[str, str, str], ModuleType]
+"""Makes a module of (name, path, source) that programs can neither find nor patch."""
+
+# Address space beyond the job's budget that only the report may use: a program that ran out of
+# memory must still be able to say so.
+REPORT_RESERVE_BYTES = 64 << 20
+
+# Bound now: a guest uses it after the program has run, which may have changed `os`.
+_leave = os._exit
+_quote = json.encoder.encode_basestring_ascii
+
+
+class Zygote:
+    """Serves one request at a time until the host goes away."""
+
+    def __init__(self, config: dict[str, Any], values: ModuleType, load: Load) -> None:
+        self.values = values
+        self.load = load
+        self.recorders: dict[str, ModuleType] = {}
+        self.prison = Prison(
+            config["layers"],
+            config["work"],
+            sys.path,
+            rules_fd=RULES_FD,
+            statm_fd=STATM_FD,
+            proc_fd=PROC_FD,
+        )
+
+    def prepare(self) -> None:
+        """Load what programs use, enter the isolation, freeze what the children share."""
+        for name in PRELOADED:
+            __import__(name)
+        sys.argv[:] = [PROGRAM_NAME]
+        for name in ("exit", "quit"):
+            # `-S` leaves out `site`, which defines these two; programs use them.
+            setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
+        for handled in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(handled, signal.SIG_IGN)
+        for handled in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+            signal.signal(handled, signal.SIG_IGN)
+        self.prison.enter()
+        os.environ.pop("LD_LIBRARY_PATH", None)
+        os.environ["HOME"] = os.environ["TMPDIR"] = self.prison.work
+        self.shared = Shared(self.values, self.open_streams())
+        self.shared.streams.use()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+
+    @staticmethod
+    def open_streams() -> Streams:
+        """Streams over a pipe, as in a child: what they ask of a descriptor, they ask only once."""
+        kept = [os.dup(fd) for fd in (1, 2)]
+        reader, writer = os.pipe()
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        streams = Streams.open()
+        for number, fd in zip((1, 2), kept, strict=True):
+            os.dup2(fd, number)
+        for fd in (*kept, reader, writer):
+            os.close(fd)
+        return streams
+
+    def serve(self) -> None:
+        while True:
+            head = read_exactly(CONTROL_FD, LENGTH.size)
+            if head is None:
+                return
+            (length,) = LENGTH.unpack(head)
+            body = read_exactly(CONTROL_FD, length) if length <= MAX_REQUEST_BYTES else None
+            if body is None:
+                return
+            raw = json.loads(body)
+            try:
+                self.answer(*self.execute(raw))
+            except HostGone:
+                return
+            except OSError as error:
+                self.answer(_broken(raw, error), [])
+
+    def answer(self, header: str, blobs: list[bytes]) -> None:
+        text = header.encode("ascii")
+        body = LENGTH.pack(len(text)) + text + b"".join(blobs)
+        write_all(CONTROL_FD, LENGTH.pack(len(body)) + body)
+
+    def request(self, raw: dict[str, Any]) -> Request:
+        recorder = None
+        if raw["recorder"] is not None:
+            digest, path, source = raw["recorder"]
+            if digest not in self.recorders:
+                self.recorders[digest] = self.load("_sandbox_recorder", path, source)
+            recorder = self.recorders[digest]
+        return Request(
+            nonce=bytes.fromhex(raw["nonce"]),
+            code=raw["code"],
+            entry=raw["entry"],
+            stdin=raw["stdin"],
+            recorder=recorder,
+            memory_bytes=raw["memory_bytes"],
+            output_bytes=raw["output_bytes"],
+            file_bytes=raw["file_bytes"],
+            processes=raw["processes"],
+            calls=tuple(Call(*call) for call in raw["calls"]),
+        )
+
+    def execute(self, raw: dict[str, Any]) -> tuple[str, list[bytes]]:
+        """Fork a child for a request, follow it to its end, and put the reply together."""
+        try:
+            request = self.request(raw)
+        except HostGone:
+            raise
+        except Exception as error:  # a recorder that cannot be loaded is the host's
+            return _broken(raw, error), []
+        self.prison.clean_folder()
+        stdin = self.open_stdin(request.stdin)
+        pipes = Pipes.open()
+        try:
+            # Whatever can be made before the fork is: afterwards both sides copy what they touch.
+            sentence = self.prison.sentence(request, REPORT_RESERVE_BYTES)
+            performer = Performer(request, self.shared, sentence.memory)
+            watch = Watch(request, pipes, self.prison)
+            pid = os.fork()
+            if pid == 0:
+                self.become_child(performer, sentence, pipes, stdin)
+            end = watch.follow(pid)
+        finally:
+            pipes.close_readers()
+            if stdin != NULL_FD:
+                os.close(stdin)
+        return self.reply(watch, end)
+
+    def reply(self, watch: Watch, end: End) -> tuple[str, list[bytes]]:
+        blobs: list[bytes] = []
+        rows = []
+        for out, err, payload, cpu, wall in watch.calls:
+            blobs += [out, err, payload]
+            rows.append([len(out), len(err), len(payload), cpu, wall])
+        rest = [bytes(watch.stdout), bytes(watch.stderr)]
+        blobs += rest
+        # JSON by hand: the general way costs as much as the fork.
+        header = (
+            f'{{"nonce":"{watch.request.nonce.hex()}","calls":{rows},'
+            f'"rest":{[len(part) for part in rest]},"reason":{_json_text(watch.reason)},'
+            f'"started":{int(watch.started)},"failure":{_json_text(watch.failure)},'
+            f'"status":{end.status},"cpu":{end.cpu_seconds},"wall":{end.wall_seconds}}}'
+        )
+        return header, blobs
+
+    def open_stdin(self, text: str) -> int:
+        """A real, seekable file with the job's standard input; /dev/null if there is none."""
+        if not text:
+            return NULL_FD
+        data = text.encode("utf-8", "surrogatepass")
+        fd = int(self.prison.anonymous_file())
+        write_all(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def become_child(
+        self, performer: Performer, sentence: Sentence, pipes: Pipes, stdin: int
+    ) -> NoReturn:
+        """Never returns: set up, run, report, leave without any of the interpreter's farewells."""
+        try:
+            try:
+                os.setsid()
+                os.dup2(stdin, 0)
+                os.dup2(pipes.stdout[1], 1)
+                os.dup2(pipes.stderr[1], 2)
+                os.dup2(pipes.result[1], RESULT_FD, inheritable=False)
+                sentence.begin()
+                os.closerange(3, RESULT_FD)
+                os.closerange(RESULT_FD + 1, HIGHEST_FD)
+                if performer.request.processes:
+                    # What the guest starts by forking must not be able to speak for it.
+                    os.register_at_fork(after_in_child=lambda: os.close(RESULT_FD))
+                performer.send(b"S", START.pack(time.monotonic(), time.thread_time()))
+            except BaseException as error:  # told to the zygote as a failure
+                performer.send(b"F", f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+                _leave(72)
+            gc.enable()
+            performer.run()
+            _leave(0)
+        finally:
+            _leave(71)
+
+
+def main(control: int, config: dict[str, Any], values: ModuleType, load: Load) -> None:
+    """Serve the host behind the socket `control` until it goes away.
+
+    `config` names the layers wanted (`layers`) and the folder for private working folders (`work`).
+    """
+    _park(control, CONTROL_FD)
+    _park(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), NULL_FD)
+    zygote = Zygote(config, values, load)
+    zygote.prepare()
+    zygote.answer(json.dumps({"hello": zygote.prison.summary()}), [])
+    try:
+        zygote.serve()
+    finally:
+        zygote.prison.leave()
+    _leave(0)
+
+
+def _json_text(text: str | None) -> str:
+    return "null" if text is None else _quote(text)
+
+
+def _broken(raw: dict[str, Any], error: Exception) -> str:
+    return json.dumps({"nonce": raw["nonce"], "broken": f"{type(error).__name__}: {error}"})
+
+
+def _park(fd: int, number: int) -> int:
+    """Move a descriptor to a fixed high number."""
+    if fd != number:
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
+    return number
