@@ -329,9 +329,23 @@ def _read_file(path: Path) -> Iterator[Row]:
     place = "row" if path.suffix == ".parquet" else "line"
     try:
         for number, record in records:
-            yield _row_from(record, f"{path}, {place} {number}")
+            where = f"{path}, {place} {number}"
+            yield _checked(_row_from(record, where), where)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _checked(row: Row, where: str) -> Row:
+    """The row, if its spec is a JSON object, as every reader of rows takes for granted."""
+    try:
+        spec = json.loads(row.spec)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: field 'spec' is not JSON: {error}") from error
+    if not isinstance(spec, dict):
+        raise DataError(
+            f"{where}: field 'spec' holds a {type(spec).__name__}; expected a JSON object"
+        )
+    return row
 
 
 def _json_records(path: Path) -> Iterator[tuple[int, object]]:
@@ -341,7 +355,7 @@ def _json_records(path: Path) -> Iterator[tuple[int, object]]:
                 continue
             try:
                 yield number, json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: not a JSON object: {error}") from error
 
 
@@ -351,12 +365,13 @@ def _parquet_records(path: Path) -> Iterator[tuple[int, object]]:
 
     number = 0
     try:
-        with pq.ParquetFile(path) as shard:
+        # An open file, not a path: Arrow only takes paths that are UTF-8.
+        with path.open("rb") as stream, pq.ParquetFile(stream) as shard:
             for batch in shard.iter_batches(batch_size=ROW_GROUP_ROWS):
                 for record in batch.to_pylist():
                     number += 1
                     yield number, record
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a readable Parquet file: {error}") from error
 
 

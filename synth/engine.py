@@ -35,8 +35,10 @@ DUPLICATE_SHARE = {1: 0.2, 2: 0.2}
 DUPLICATE_SHARE_DEEP = 0.05
 DUPLICATE_TRIES = 6
 """Further programs asked of a slot whose shape is taken, before the repeat may be kept."""
-BARREN_SLOTS = 300
+BARREN_SLOTS = 60
 """So many slots in a row without a program end the run: the request cannot be met."""
+MAX_JOBS = 256
+"""Each worker has a fork server and a process that draws inputs."""
 AHEAD = 4
 """Slots per worker that may be worked on before their turn to be committed."""
 
@@ -92,8 +94,8 @@ def generate(
     """
     start = time.monotonic()
     target = Path(folder)
-    if jobs < 1:
-        raise ConfigError(f"--jobs is {jobs}; expected a whole number of workers, 1 or more")
+    if not 1 <= jobs <= MAX_JOBS:
+        raise ConfigError(f"--jobs is {jobs}; expected a whole number of workers, 1 to {MAX_JOBS}")
     if resume and not overwrite:
         _must_exist(target)
     prepare_folder(target, resume=resume, overwrite=overwrite)

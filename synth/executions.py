@@ -42,7 +42,12 @@ def run_traced(
         )
         for args in inputs
     ]
-    return sandbox.run_group(jobs)
+    results = sandbox.run_group(jobs)
+    for number, result in enumerate(results):
+        if result.outcome == "killed":
+            # By the program (it does so again), or from outside, such as for want of memory.
+            [results[number]] = sandbox.run([jobs[number]])
+    return results
 
 
 def probe(

@@ -201,7 +201,9 @@ class Pipeline:
             (reason,) = first.dropped["cases"]
             return "executions", f"seed_{reason}", None
         drawn = self.drawer.draw(
-            program.args, seed=f"{self.config.seed}:{program.id}", count=CASES_DRAWN
+            program.args,
+            seed=f"{self.config.seed}:{program.id}",
+            count=max(CASES_DRAWN, 2 * inputs),
         )
         tally.cases += len(drawn)
         cases = self._cases(program, drawn, tally)

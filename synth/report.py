@@ -28,6 +28,7 @@ from rewards.values import (
     parse_tree,
 )
 from synth.dedup import ast_shape
+from synth.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,13 +139,27 @@ def coverage_in(figures: Mapping[str, object]) -> Coverage | None:
     return Coverage(int(found["statements"]), int(found["executed"]))
 
 
+def _shapes(rows: Sequence[Row]) -> dict[str, str]:
+    """Shape of each program text. Raises `DataError` naming the row whose code or call is damaged."""
+    shapes: dict[str, str] = {}
+    for row in rows:
+        try:
+            if row.code not in shapes:
+                shapes[row.code] = ast_shape(row.code)
+            parse_expression(f"f({row.args}\n)")
+            row.program_id.encode()
+        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+            raise DataError(f"row {row.id!r}: code or args is damaged: {error}") from error
+    return shapes
+
+
 def compute(rows: Iterable[Row], *, coverage: Coverage | None = None) -> Report:
     """All figures of `rows`; `coverage` comes from the pipeline or from `statement_coverage`."""
     import pandas as pd
 
     table = tuple(rows)
     cases = _cases(table)
-    shapes = {code: ast_shape(code) for code in dict.fromkeys(row.code for row in table)}
+    shapes = _shapes(table)
     frame = pd.DataFrame([_record(row, shapes) for row in table], columns=_RECORD)
     per_case = frame.drop_duplicates(["program_id", "args"])
     # The text of an output does not tell exceptions apart; their names stand in the type.

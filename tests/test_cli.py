@@ -47,7 +47,7 @@ BAD_SETTINGS = [
     (["--depth", "three"], ["--depth", "three", "integer"]),
     (["--types", "strr"], ["'strr'", "did you mean .*'str'"]),
     (["--types", "lits,str"], ["'lits'", "did you mean .*'list'"]),
-    (["--jobs", "0"], ["--jobs is 0", "1 or more"]),
+    (["--jobs", "0"], ["--jobs is 0", "1 to 256"]),
     (["-n", "0"], ["--rows is 0", "from 1 to"]),
     (["--depth", "3", "--levels", "7"], ["--levels has 7", "1, 2, 3, 4, 5, 6"]),
     (["--levels", "x"], ["--levels is 'x'", "whole numbers"]),

@@ -122,10 +122,24 @@ def test_load_dataset_gives_the_rows_back_byte_for_byte(
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=1, max_size=4))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("rows")
-    rows = [make_row(n, args=text, output=text, spec=text) for n, text in enumerate(texts)]
-    rows = [row if row.spec else replace(row, spec="{}") for row in rows]
+    specs = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
+    rows = [
+        make_row(n, args=text, output=text, spec=spec)
+        for n, (text, spec) in enumerate(zip(texts, specs, strict=True))
+    ]
     write_dataset(folder, rows, manifest())
     assert list(read_rows(folder)) == list(read_rows(folder / "jsonl/train.jsonl")) == rows
+
+
+@pytest.mark.parametrize("spec", ["", "[]", "nonsense", "[" * 100_000, "3"])
+def test_a_damaged_spec_is_named_by_its_line(tmp_path: Path, spec: str) -> None:
+    write_dataset(tmp_path, [make_row(0), make_row(1)], manifest())
+    path = tmp_path / "jsonl/train.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), "spec": spec})
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: field 'spec'"):
+        list(read_rows(path))
 
 
 def test_hp_07_outputs_of_several_types_share_a_column(tmp_path: Path) -> None:

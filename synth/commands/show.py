@@ -29,7 +29,7 @@ Examples:
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=1_000_000),
     default=10,
     show_default=True,
     metavar="N",
