@@ -275,9 +275,13 @@ def read_manifest(folder: str | Path) -> Manifest:
         raise DataError(_no_dataset(Path(folder))) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}") from error
-    return Manifest.from_json(data, str(path))
+    try:
+        return Manifest.from_json(data, str(path))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # Edited by hand: a count that is text, a file entry without its path.
+        raise DataError(f"{path}: a field is damaged: {error}") from error
 
 
 def _no_dataset(folder: Path) -> str:

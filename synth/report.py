@@ -136,6 +136,9 @@ def coverage_in(figures: Mapping[str, object]) -> Coverage | None:
     found = figures.get("coverage")
     if not isinstance(found, Mapping):
         return None
+    counts = (found.get("statements"), found.get("executed"))
+    if not all(isinstance(count, int) for count in counts):
+        raise DataError(f"the manifest's coverage is {dict(found)!r}; expected two whole numbers")
     return Coverage(int(found["statements"]), int(found["executed"]))
 
 

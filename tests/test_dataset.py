@@ -142,6 +142,21 @@ def test_a_damaged_spec_is_named_by_its_line(tmp_path: Path, spec: str) -> None:
         list(read_rows(path))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("funnel", [{"stage": "a", "unit": "b", "kept": "x", "dropped": {}, "entered": 1}]),
+        ("files", [3]),
+    ],
+)
+def test_a_damaged_manifest_is_refused_by_name(tmp_path: Path, field: str, value: object) -> None:
+    write_dataset(tmp_path, [make_row(0)], manifest())
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(DataError, match=r"manifest\.json"):
+        read_manifest(tmp_path)
+
+
 def test_hp_07_outputs_of_several_types_share_a_column(tmp_path: Path) -> None:
     values = (1, "a", [1], True, 2, 2.5, None)
     rows = [make_row(n, output=canonical(value)) for n, value in enumerate(values)]
