@@ -7,6 +7,7 @@ that is removed afterwards; it can be told to fail in all the ways that servers 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -129,7 +130,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(BrokenPipeError):  # the caller has lost patience
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         pass

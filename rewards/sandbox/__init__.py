@@ -1,9 +1,9 @@
 """Run programs that nobody trusts, and say what happened.
 
 `run` takes jobs and returns results in the same order; `run_group` makes many calls of one program
-in one child. Both start what they need by themselves; `RemotePool` does the same on a server that speaks
-SandboxFusion's HTTP API. Names are imported on first use, so that
-importing this package loads no process machinery.
+in one child. Both start what they need by themselves; `RemotePool` does the same on a server that
+speaks SandboxFusion's HTTP API. Names are imported on first use, so that importing this package loads
+no process machinery.
 """
 
 from __future__ import annotations

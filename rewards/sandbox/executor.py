@@ -68,7 +68,8 @@ class Executor(ABC):
     ) -> list[ExecutionResult]:
         """`run` for callers in an event loop; waits in a thread of the pool's own.
 
-        If the awaiting task is cancelled, what still runs is ended.
+        If the awaiting task is cancelled, what still runs here is ended; a request that a server has
+        taken ends by itself.
         """
         import asyncio
 

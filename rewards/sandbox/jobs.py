@@ -1,7 +1,7 @@
 """The records that cross the sandbox's border: a `Job` goes in, an `ExecutionResult` comes out.
 
 Covers what a caller may ask and what it may be told. Does not cover how a job is run (`pool.py`),
-what runs it (`guest.py`) or what holds it in (`isolation.py`). Nothing in these records ever says
+what runs it (`performer.py`) or what holds it in (`isolation.py`). Nothing in these records ever says
 whether a value is *right*: the guest is not told what is expected, and the host compares.
 """
 
@@ -30,13 +30,14 @@ class Limits:
     wall_seconds: float = 10.0
     """Wall-clock time from the start of the call, in seconds, > 0."""
     memory_mb: int = 512
-    """Address space that the guest may add to what it starts with, in MiB, > 0."""
+    """Address space that each process of the guest may add to what it starts with, and memory that all
+    of them may hold together, in MiB, > 0."""
     output_bytes: int = 65_536
     """Bytes on stdout and stderr together, >= 0."""
     file_bytes: int = 1_048_576
     """Size of a file that the guest writes in its private folder, in bytes, >= 0."""
     processes: int = 0
-    """Processes and threads that the guest may start, >= 0."""
+    """Processes and threads that the guest may have at a time beside its first, >= 0."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Job:
     hash_seed: int = 0
     """PYTHONHASHSEED of the interpreter that runs the job, in [0, 4294967295]."""
     recorder: str | None = None
-    """Path of a self-contained Python file that watches the call from inside (see `guest.py` for its
+    """Path of a self-contained Python file that watches the call from inside (see `performer.py` for its
     protocol); None for none. The file is the host's, never the model's."""
     options: str = "{}"
     """JSON object handed to the recorder."""
