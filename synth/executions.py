@@ -6,7 +6,6 @@ Does not decide which cases become rows (`pipeline.py`), and judges no rule (`co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from synth.catalogue import Operation
 from synth.constraints import Evidence
 from synth.sites import PROBED_ENTRY, probed_code
 from synth.source import Source
-from synth.traces import RECORDER, Statement, Trace, statements
+from synth.traces import RunGroup, Statement, Trace, run_watched, statements
 
 MAX_STEPS = 1_000
 """A longer run is dropped by name: nobody traces it by hand."""
@@ -29,24 +28,25 @@ def run_traced(
     sandbox: SandboxPool, code: str, entry: str, inputs: Iterable[str], hash_seed: int = 0
 ) -> list[ExecutionResult]:
     """The program on each input (text of the arguments), in one child under the tracer."""
-    options = json.dumps({"max_steps": MAX_STEPS})
-    jobs = [
-        Job(
+    given = list(inputs)
+    options = [{"max_steps": MAX_STEPS}]
+
+    def watched(run_group: RunGroup, some: Sequence[str]) -> list[ExecutionResult]:
+        return run_watched(
+            run_group,
             code,
             entry,
-            args,
+            some,
             limits=LIMITS,
-            recorder=RECORDER,
-            options=options,
             hash_seed=hash_seed,
+            options=options * len(some),
         )
-        for args in inputs
-    ]
-    results = sandbox.run_group(jobs)
+
+    results = watched(sandbox.run_group, given)
     for number, result in enumerate(results):
         if result.outcome == "killed":
             # By the program (it does so again), or from outside, such as for want of memory.
-            [results[number]] = sandbox.run([jobs[number]])
+            [results[number]] = watched(sandbox.run, [given[number]])
     return results
 
 

@@ -1,9 +1,10 @@
 """The recorder that runs in the guest: which statement starts when, in which frame, and when it ends.
 
-Covers pass one of a trace: the sequence of steps as integers (`Recorder`, for the protocol of
-`rewards/sandbox/guest.py`) and the numbering of statements that guest and host share (`survey`).
-Not covered: values of variables, and what the integers mean for a question (`synth/traces.py`
-decodes them). Self-contained: standard library only, one file, Python 3.10 to 3.13.
+Covers pass one of a trace, the sequence of steps as integers (`Recorder`, for the protocol of
+`rewards/sandbox/performer.py`), pass two, what variables hold when given steps end, and the numbering
+of statements that guest and host share (`survey`). Not covered: what the integers mean
+(`decoding.py`); programs whose lines tell enough have a cheaper recorder (`linetracer.py`).
+Self-contained: standard library only, one file, Python 3.10 to 3.13.
 
 Mechanism: the program's tree is instrumented before it is compiled. A statement is preceded by a
 call of one C function, `deque.append`, with a small integer; nothing else runs in between.
@@ -54,6 +55,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+Hold = Callable[[object, int], "list[str | None]"]
+
 START, DONE, PASSED, FETCH, TRUE, FALSE, ENTER, OTHER = range(8)
 """Kinds of event, the low three bits."""
 EXIT, SUSPEND, RAISED, NOTHING, ASYNC = (OTHER + 8 * n for n in range(5))
@@ -61,6 +64,8 @@ EXIT, SUSPEND, RAISED, NOTHING, ASYNC = (OTHER + 8 * n for n in range(5))
 current frame has raised; no event at all; a coroutine began."""
 
 MAX_STEPS = 100_000
+CAPTURE_FRAMES = 500
+"""What writing a value down may need of the stack: the depth of values is bounded."""
 EVENTS_PER_STEP = 6
 """Bound on what is kept, in events for each step allowed. A step has 2 or 3; calls add 2."""
 
@@ -316,10 +321,11 @@ def _is_plain(handler_type: ast.expr | None) -> bool:
 class _Instrumenter:
     """Puts events into a tree, in place."""
 
-    def __init__(self, sites: list[Site], has_yields: bool, has_continues: bool) -> None:
+    def __init__(self, sites: list[Site], source: str, captures: bool) -> None:
+        self.captures = captures
         self.number = {site.node: number for number, site in enumerate(sites)}
-        self.has_yields = has_yields
-        self.has_continues = has_continues
+        self.has_yields = "yield" in source
+        self.has_continues = "continue" in source
         self.generator = False
         self.loops: list[int] = []
         """For each loop around: its number if it is a `for` whose fetches are announced by the
@@ -413,10 +419,18 @@ class _Instrumenter:
 
     def return_(self, node: ast.Return, number: int, out: list[ast.stmt]) -> None:
         if node.value is None or isinstance(node.value, ast.Constant):
-            out += (_EVENT[PASSED + number], node)
+            if self.captures:
+                value = node.value or ast.Constant(value=None, **_AT)
+                node.value = _call("returned", _number(PASSED + number), value)
+                out.append(node)
+            else:
+                out += (_EVENT[PASSED + number], node)
             return
         out += (_EVENT[START + number], node)
-        node.value = _then(node.value, _EVENT[DONE + number].value)
+        if self.captures:
+            node.value = _call("returned", _number(DONE + number), node.value)
+        else:
+            node.value = _then(node.value, _EVENT[DONE + number].value)
 
     def continue_(self, node: ast.Continue, number: int, out: list[ast.stmt]) -> None:
         out.append(_EVENT[PASSED + number])
@@ -502,7 +516,8 @@ class _Instrumenter:
 
     def try_(self, node: Any, number: int, out: list[ast.stmt]) -> None:
         node.body = self.block(node.body)
-        if not all(_is_plain(handler.type) for handler in node.handlers):
+        # Where a name is bound to the exception, the step has ended before that.
+        if not all(_is_plain(handler.type) and not handler.name for handler in node.handlers):
             node.body = _on_error(node.body, _EVENT[RAISED])
         for handler in node.handlers:
             handler.body = [_SEEN, *self.block(handler.body)]
@@ -511,17 +526,17 @@ class _Instrumenter:
         out += (_EVENT[PASSED + number], node)
 
 
-_compiled: dict[tuple[str, str], tuple[types.CodeType, bool]] = {}
+_compiled: dict[tuple[str, str, bool], tuple[types.CodeType, bool]] = {}
 """The last program, instrumented but not bound: a group of calls compiles it once."""
 
 
-def _compile(source: str, filename: str) -> tuple[types.CodeType, bool]:
+def _compile(source: str, filename: str, captures: bool) -> tuple[types.CodeType, bool]:
     """The instrumented program, and whether it is instrumented at all."""
-    known = _compiled.get((source, filename))
+    known = _compiled.get((source, filename, captures))
     if known is not None:
         return known
     tree: Any = compile(source, filename, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    instrumenter = _Instrumenter(survey(tree), "yield" in source, "continue" in source)
+    instrumenter = _Instrumenter(survey(tree), source, captures)
     instrumenter.outside(tree.body)
     try:
         result = compile(tree, filename, "exec", dont_inherit=True), True
@@ -529,7 +544,7 @@ def _compile(source: str, filename: str) -> tuple[types.CodeType, bool]:
         # The program's own error comes with its text; what compiles now was too deeply nested.
         result = compile(source, filename, "exec", dont_inherit=True), False
     _compiled.clear()
-    _compiled[source, filename] = result
+    _compiled[source, filename, captures] = result
     return result
 
 
@@ -559,6 +574,16 @@ def _small(event: int, names: dict[int, int]) -> int:
     return -2 * names.setdefault(address, len(names) + 1) - odd
 
 
+def _held(frame: types.FrameType, names: list[str] | None, hold: Hold, most: int) -> dict[str, Any]:
+    """Variable -> what it holds, of those named (None: all) that are bound; dunders left out."""
+    variables = frame.f_locals
+    if names is None:
+        names = [
+            name for name in variables if name.isidentifier() and name[:2] + name[-2:] != "____"
+        ]
+    return {name: hold(variables[name], most) for name in sorted(names) if name in variables}
+
+
 class _Sentinel:
     """First entry of the events: dropped, and so finalized, when there are too many."""
 
@@ -582,7 +607,13 @@ class Recorder:
     """Watches one call of one program. See the module's text for what it records.
 
     Options: `max_steps`, an integer of at least 1; recording stops soon after that many steps.
+    `capture`, for pass two: `states`, pairs of the place of an event and the names of variables
+    (null: all) that are written down at it; `returned`, places of events that end a `return`, whose
+    value is written down; `max_chars`, the longest text of a value.
     """
+
+    hold: Hold
+    """Value, most characters -> [name of its type, canonical text or None]; set after it is made."""
 
     def __init__(self, source: str, options: dict[str, Any]) -> None:
         self._source = source
@@ -591,6 +622,9 @@ class Recorder:
             raise ValueError(f"max_steps must be at least 1, got {self._max_steps}")
         limit = EVENTS_PER_STEP * self._max_steps + 64
         self._events: deque[Any] = deque(maxlen=limit)
+        self._capture: dict[str, Any] | None = options.get("capture")
+        self._states: list[Any] = []
+        self._returned: list[Any] = []
         self._kept: list[Any] | None = None
         self._seen: dict[int, type[BaseException]] = {}
         self._flags: set[str] = set()
@@ -602,13 +636,16 @@ class Recorder:
 
     def compile(self, filename: str) -> types.CodeType:
         """The program, instrumented. Raises what `compile` raises for the program itself."""
-        code, instrumented = _compile(self._source, filename)
+        captures = self._capture is not None
+        code, instrumented = _compile(self._source, filename, captures)
         if not instrumented:
             self._flags.add("not_instrumented")
+        append, returned = self._capturers() if captures else (self._events.append, None)
         return _bind(
             code,
             {
-                "append": self._events.append,
+                "append": append,
+                "returned": returned,
                 "id": id,
                 "exc_info": sys.exc_info,
                 "seen": self._seen.setdefault,
@@ -629,6 +666,8 @@ class Recorder:
     def call(self, function: Callable[..., object], args: tuple[Any, ...], kwargs: Any) -> object:
         """`function(*args, **kwargs)` under watch; its exceptions go through unchanged."""
         self._begin()
+        if self._capture is not None:
+            sys.setrecursionlimit(sys.getrecursionlimit() + CAPTURE_FRAMES)
         try:
             return function(*args, **kwargs)
         except RecursionError:
@@ -638,7 +677,11 @@ class Recorder:
             self._end()
 
     def report(self) -> dict[str, object]:
-        """`{"version", "events", "flags", "max_steps"}`; events are zlib-packed 32-bit integers."""
+        """`{"version", "events", "flags", "max_steps"}`; events are zlib-packed 32-bit integers.
+
+        With `capture` also `states`, pairs of a place and variables, and `returned`, pairs of a place
+        and what was returned; a value is [name of its type, canonical text or null].
+        """
         if any(issubclass(kind, RecursionError) for kind in self._seen.values()):
             self._flags.add("recursion_error")
         events = self._kept or []
@@ -646,13 +689,46 @@ class Recorder:
             names: dict[int, int] = {}
             events = [e if e >= 0 else _small(e, names) for e in events]
         packed = zlib.compress(array("i", events).tobytes(), 1)
-        return {
+        report: dict[str, object] = {
             "version": 1,
             "byteorder": sys.byteorder,
             "max_steps": self._max_steps,
             "flags": sorted(self._flags),
             "events": binascii.b2a_base64(packed, newline=False).decode("ascii"),
         }
+        if self._capture is not None:
+            report.update(states=self._states, returned=self._returned)
+        return report
+
+    def _capturers(self) -> tuple[Callable[[int], None], Callable[[int, object], object]]:
+        """Stand-ins for `append` and for the end of a `return`, which write down what was asked for.
+
+        They are Python functions and need a few frames of stack: pass one has shown that the program
+        stays within its own limit, so a higher one changes nothing for it.
+        """
+        assert self._capture is not None
+        events, hold, most = self._events, self.hold, int(self._capture["max_chars"])
+        states = {int(place): names for place, names in self._capture["states"]}
+        wanted = frozenset(self._capture["returned"])
+
+        def append(event: int) -> None:
+            place = len(events) - 1  # the sentinel stands first
+            if place in states:
+                frame = sys._getframe(1)
+                self._states.append([place, _held(frame, states[place], hold, most)])
+            events.append(event)
+
+        def returned(event: int, value: object) -> object:
+            place = len(events) - 1
+            if place in wanted:
+                self._returned.append([place, hold(value, most)])
+            if place in states:
+                frame = sys._getframe(1)
+                self._states.append([place, _held(frame, states[place], hold, most)])
+            events.append(event)
+            return value
+
+        return append, returned
 
     def _begin(self) -> None:
         if sys.modules["_thread"]._count() > self._threads_before:

@@ -1,146 +1,52 @@
-"""What one execution did, statement by statement: `Trace`, its `Step`s, and the `Statement` table.
+"""What one execution did, statement by statement: `Trace`, its `Step`s, and running for a trace.
 
 Covers pass one: which statement ran when, in which frame, how it ended and what came next, under
-the definitions of "Trace semantics" in the design. Does not cover values of variables, nor the
-recording itself (`tracer.py`, which runs in the guest). A record comes from the guest and is
-checked: one that cannot be the trace of the program raises `TraceError`; one in which events are
-out of order (threads, the recursion limit) keeps the steps before that point and says so in `flags`.
+the definitions of "Trace semantics" in the design, and which recorder watches a program. Does not
+cover values of variables (`states.py`), nor the recording (`tracer.py` and `linetracer.py`, which run in
+the guest), nor what the recorded integers mean (`decoding.py`).
 """
 
 from __future__ import annotations
 
-import ast
-import base64
-import binascii
-import functools
 import hashlib
 import json
-import sys
-import threading
-import warnings
-import zlib
-from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from rewards.sandbox.jobs import ExecutionResult, Job, Limits
-from rewards.values import parse_tree
-from synth import tracer
-from synth.errors import SynthError
+from synth import linetracer, tracer
+from synth.decoding import Frame, Outcome, TraceError, decode
+from synth.statements import Statement, statements, table_of
 
 __all__ = [
+    "LINE_RECORDER",
     "RECORDER",
+    "RECORDERS",
     "Frame",
+    "RunGroup",
     "Statement",
     "Step",
     "Trace",
     "TraceError",
+    "run_watched",
     "statements",
     "trace",
 ]
 
 RECORDER = str(Path(tracer.__file__))
-"""Path of the recorder file, for `Job.recorder`."""
+"""Path of the recorder for every program, for `Job.recorder`."""
+LINE_RECORDER = str(Path(linetracer.__file__))
+"""Path of the recorder for plain programs."""
+RECORDERS = {"events": RECORDER, "lines": LINE_RECORDER}
 
-MODULE = "<module>"
-MAX_RECORD_BYTES = 16 * 1024 * 1024
-"""Of events, unpacked: enough for a step limit of 600,000."""
+MAX_STEPS = 100_000
 
-Outcome = Literal["completed", "raised", "unfinished"]
-"""`unfinished`: the entry ended first (a generator left suspended), or recording stopped."""
-
-
-class TraceError(SynthError):
-    """A record is not one that the recorder could have written for this program."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement that can be a step."""
-
-    index: int
-    """Place in the table: order of the text, a compound statement before what it holds."""
-    line: int
-    """First line, 1-based; of a decorated `def` or `class`, the line of that word."""
-    col: int
-    """Column of the first character, 0-based, in UTF-8 bytes (as in `ast`)."""
-    end_line: int
-    end_col: int
-    kind: str
-    """Class name in `ast`: "Assign", "If", "For", …"""
-    function: str
-    """Qualified name of the innermost function or class around it, "<module>" at module level."""
-    parent: int
-    """Index of the statement whose block holds it, -1 at module level."""
-    arm: str
-    """Which block of the parent: "true" and "false" of `if`, `while` and `for` (the latter is the
-    `else`), "body", "else", "finally", "except 0", "case 0"; empty at module level."""
-
-
-@dataclass(frozen=True)
-class _Table:
-    """What decoding needs, computed once for a program."""
-
-    statements: tuple[Statement, ...]
-    names: tuple[str, ...]
-    """Qualified name of the `def` or `class` with that index, else empty."""
-    scope: tuple[int, ...]
-    """Index of the innermost `def` or `class` around a statement, -1 at module level."""
-    before: tuple[int, ...]
-    branching: frozenset[int]
-
-
-_parsing = threading.Lock()
-"""`catch_warnings` changes what all threads see."""
-
-
-@functools.lru_cache(maxsize=64)
-def _table(code: str) -> _Table:
-    with _parsing, warnings.catch_warnings():
-        # What the compiler has to say about the program is said where the program is compiled.
-        warnings.simplefilter("ignore")
-        sites = tracer.survey(parse_tree(code))
-    names: list[str] = []
-    table: list[Statement] = []
-    branching = (ast.If, ast.While, ast.For, ast.Match, *tracer.TryNode)
-    for index, site in enumerate(sites):
-        node = site.node
-        names.append(_qualified_name(node, site.function, sites, names))
-        function = names[site.function] if site.function >= 0 else MODULE
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-        kind = type(node).__name__
-        table.append(Statement(index, *place, kind, function, site.parent, site.arm))
-    return _Table(
-        statements=tuple(table),
-        names=tuple(names),
-        scope=tuple(site.function for site in sites),
-        before=tuple(site.before for site in sites),
-        branching=frozenset(i for i, site in enumerate(sites) if isinstance(site.node, branching)),
-    )
-
-
-def _qualified_name(
-    node: ast.stmt, function: int, sites: Sequence[tracer.Site], names: Sequence[str]
-) -> str:
-    if not isinstance(node, tracer.ScopeNode):
-        return ""
-    if function < 0:
-        return node.name
-    inside_function = isinstance(sites[function].node, tracer.FunctionNode)
-    return names[function] + (".<locals>." if inside_function else ".") + node.name
-
-
-def statements(code: str) -> tuple[Statement, ...]:
-    """All statements of a program that can be steps. Raises SyntaxError for text that is no program.
-
-    Left out: docstrings, `global`, `nonlocal`, annotations without a value.
-    """
-    return _table(code).statements
+RunGroup = Callable[[Sequence[Job]], "list[ExecutionResult]"]
+"""`run_group` of `rewards.sandbox` or of a pool."""
 
 
 class Step(NamedTuple):
@@ -173,27 +79,13 @@ class Step(NamedTuple):
     the next step of the trace at all; else -1."""
 
 
-class Frame(NamedTuple):
-    """One activation of a function or class body."""
-
-    number: int
-    """By order of entry, from 1."""
-    function: str
-    """Qualified name."""
-    depth: int
-    """Frames on the stack when it was entered, itself included: the entry's is 1."""
-    caller: int
-    """Index of the step during which it was entered, -1 for the entry's frame and where no step was
-    open (a call made by `__exit__` machinery, or by a frame before its first step)."""
-    is_class: bool
-    """The body of a class statement, not a call."""
-
-
 @dataclass(frozen=True)
 class Trace:
     """The steps of one execution of a program, in the order in which they started."""
 
     statements: tuple[Statement, ...]
+    recorder: str
+    """Which recorder watched: "lines" or "events"."""
     flags: frozenset[str]
     """Why a row made of this trace must be dropped, by name; empty for a good trace: "step_limit",
     "recursion_error", "threads", "async", "generator_collected", "not_instrumented", and
@@ -208,6 +100,8 @@ class Trace:
     arms: tuple[str | None, ...]
     ends: tuple[int, ...]
     """How many steps had started when a step ended, -1 if it never did."""
+    end_events: tuple[int, ...]
+    """Place of the recorder's event by which a step was known to have ended, -1 if it never did."""
     branches: frozenset[tuple[int, str]]
     """(statement index, arm) of every way that was taken: "true" and "false" of `if`, `while` and
     `for`, "case k" and "none" of `match`, "except k" of `try`."""
@@ -215,14 +109,8 @@ class Trace:
     @classmethod
     def from_record(cls, code: str, record: str) -> Trace:
         """Decode what the recorder reported for a run of `code`. Raises `TraceError`."""
-        table = _table(code)
-        report = _parse_record(record)
-        decoder = _Decoder(table, report["max_steps"])
-        try:
-            decoder.run(report["events"])
-        except IndexError as error:
-            raise TraceError("the record names a statement that the program lacks") from error
-        return decoder.trace(report["flags"])
+        table = table_of(code)
+        return cls(table.statements, *decode(table, record))
 
     @property
     def n_steps(self) -> int:
@@ -276,6 +164,17 @@ class Trace:
         return first
 
     @cached_property
+    def previous(self) -> Mapping[int, int]:
+        """Step -> the step before it in the same frame; a frame's first step is missing."""
+        last: dict[int, int] = {}
+        found: dict[int, int] = {}
+        for step, frame in enumerate(self.frame_numbers):
+            if frame in last:
+                found[step] = last[frame]
+            last[frame] = step
+        return found
+
+    @cached_property
     def executed(self) -> frozenset[int]:
         """Indices of the statements that ran at least once."""
         return frozenset(self.sequence)
@@ -312,222 +211,77 @@ def _digest(parts: Any) -> str:
     return hashlib.sha256(",".join(parts).encode()).hexdigest()[:16]
 
 
-def _parse_record(record: str) -> dict[str, Any]:
-    """The fields of a report with its events unpacked; the guest is not trusted to be well-formed."""
-    try:
-        report = json.loads(record)
-        flags, limit, order = report["flags"], report["max_steps"], report["byteorder"]
-        packed = base64.b64decode(report["events"], validate=True)
-        unpacker = zlib.decompressobj()
-        raw = unpacker.decompress(packed, MAX_RECORD_BYTES)
-        events = array("i", raw)
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, zlib.error) as error:
-        raise TraceError(f"not a record of the recorder: {error}") from error
-    if unpacker.unconsumed_tail or report.get("version") != 1 or type(limit) is not int:
-        raise TraceError("not a record of the recorder: version, size or limit")
-    if not (isinstance(flags, list) and all(isinstance(flag, str) for flag in flags)):
-        raise TraceError("not a record of the recorder: flags must be a list of strings")
-    if order != sys.byteorder:
-        events.byteswap()
-    return {"flags": frozenset(flags), "max_steps": limit, "events": events}
+def run_watched(
+    run_group: RunGroup,
+    code: str,
+    entry: str,
+    inputs: Sequence[str],
+    *,
+    limits: Limits | None = None,
+    hash_seed: int = 0,
+    options: Sequence[dict[str, Any]] = (),
+    recorder: str | None = None,
+) -> list[ExecutionResult]:
+    """Run a program on each input (text of the arguments) under watch; a result's `record` is for
+    `Trace.from_record`.
 
-
-class _Inconsistent(Exception):
-    """Events that contradict the stack of frames."""
-
-
-class _Decoder:
-    """Follows the stack of frames through the events of one record."""
-
-    def __init__(self, table: _Table, max_steps: int) -> None:
-        self.table = table
-        self.max_steps = max_steps
-        self.sequence: list[int] = []
-        self.frame_numbers: list[int] = []
-        self.outcomes: list[Outcome] = []
-        self.arms: list[str | None] = []
-        self.ends: list[int] = []
-        self.branches: set[tuple[int, str]] = set()
-        self.frames: list[Frame] = []
-        self.scopes: list[int] = []
-        """For each frame, the index of its `def` or `class`."""
-        self.open: list[int] = []
-        """For each frame, the index of the step that has started and not ended, or -1."""
-        self.left: set[int] = set()
-        self.suspended: set[int] = set()
-        self.stack: list[int] = []
-        """Places in `frames` of those that run, innermost last."""
-        self.generators: dict[int, int] = {}
-        self.flags: set[str] = set()
-
-    def run(self, events: Sequence[int]) -> None:
-        try:
-            self.follow(events)
-        except _Inconsistent:
-            self.flags.add("inconsistent")
-
-    def follow(self, events: Sequence[int]) -> None:
-        entered = False
-        for event in events:
-            if event < 0:
-                self.switch(event, entered)
-                entered = False
-                continue
-            number, kind = event >> 3, event & 7
-            entered = kind == tracer.ENTER
-            if kind == tracer.START:
-                self.start(number)
-            elif kind == tracer.DONE:
-                self.end("completed")
-            elif kind == tracer.PASSED:
-                self.start(number)
-                self.end("completed")
-            elif kind == tracer.FETCH:
-                self.end("completed")
-                self.start(number)
-            elif kind == tracer.ENTER:
-                self.enter(number)
-            elif kind == tracer.TRUE:
-                self.end("completed", "true")
-            elif kind == tracer.FALSE:
-                is_match = self.table.statements[number].kind == "Match"
-                self.end("completed", "none" if is_match else "false")
-            else:
-                self.other(event)
-            if len(self.sequence) > self.max_steps:
-                self.drop_last()
-                self.flags.add("step_limit")
-                return
-
-    def start(self, statement: int) -> None:
-        if not self.stack:
-            raise _Inconsistent
-        frame = self.stack[-1]
-        scope = self.table.scope[statement]
-        if self.scopes[frame] != scope:
-            if self.scopes[frame] != tracer.NONE:
-                raise _Inconsistent
-            self.name(frame, scope)
-        step = self.open[frame]
-        before = self.sequence[step] if step >= 0 else tracer.NONE
-        known = self.table.statements[statement]
-        if step >= 0:
-            if self.table.before[statement] == before:
-                leads = known.parent == before
-                self.end("completed", known.arm if leads else None)
-            else:
-                self.end("raised")
-        if known.arm.startswith("except") and known.parent in self.table.branching:
-            self.branches.add((known.parent, known.arm))
-        self.open[frame] = len(self.sequence)
-        self.sequence.append(statement)
-        self.frame_numbers.append(frame + 1)
-        self.outcomes.append("unfinished")
-        self.arms.append(None)
-        self.ends.append(-1)
-
-    def end(self, outcome: Outcome, arm: str | None = None) -> None:
-        """The open step of the running frame ends now."""
-        if not self.stack:
-            raise _Inconsistent
-        frame = self.stack[-1]
-        step = self.open[frame]
-        if step < 0:
-            return
-        self.open[frame] = -1
-        self.outcomes[step] = outcome
-        self.ends[step] = len(self.sequence)
-        statement = self.sequence[step]
-        if arm is not None and statement in self.table.branching:
-            self.arms[step] = arm
-            self.branches.add((statement, arm))
-
-    def enter(self, scope: int) -> None:
-        name = self.table.names[scope]
-        if not name:
-            raise TraceError(f"statement {scope} is no function and no class, but was entered")
-        self.push(name, scope)
-
-    def push(self, name: str, scope: int) -> None:
-        """A new frame, entered from the one that runs."""
-        is_class = scope >= 0 and self.table.statements[scope].kind == "ClassDef"
-        below = self.stack[-1] if self.stack else tracer.NONE
-        depth = self.frames[below].depth + 1 if self.stack else 1
-        caller = self.open[below] if self.stack else -1
-        self.stack.append(len(self.frames))
-        self.frames.append(Frame(len(self.frames) + 1, name, depth, caller, is_class))
-        self.scopes.append(scope)
-        self.open.append(-1)
-
-    def name(self, frame: int, scope: int) -> None:
-        """A generator that was begun before the entry shows what it is at its first step."""
-        self.scopes[frame] = scope
-        name = self.table.names[scope] if scope >= 0 else MODULE
-        self.frames[frame] = self.frames[frame]._replace(function=name)
-
-    def switch(self, event: int, entered: bool) -> None:
-        """A generator's frame runs (again), or says where it was entered from."""
-        identity = -(event // 2) - (event & 1)
-        frame = self.generators.get(identity)
-        if event & 1:
-            if frame is not None and frame in self.suspended:
-                # `yield from` in that frame: it stands between the new frame and the one that runs.
-                new = self.stack[-1]
-                depth, caller = self.frames[frame].depth + 1, self.open[frame]
-                self.frames[new] = self.frames[new]._replace(depth=depth, caller=caller)
-            return
-        if entered:
-            self.generators[identity] = self.stack[-1]
-            return
-        if frame is None or frame in self.left:
-            self.generators[identity] = len(self.frames)
-            self.push("", tracer.NONE)
-            return
-        self.suspended.discard(frame)
-        if not self.stack or self.stack[-1] != frame:
-            if frame in self.stack:
-                raise _Inconsistent
-            self.stack.append(frame)
-
-    def other(self, event: int) -> None:
-        if event == tracer.EXIT:
-            self.end("raised")  # also where the stack is found empty
-            self.left.add(self.stack.pop())
-        elif event == tracer.SUSPEND:
-            if not self.stack:
-                raise _Inconsistent
-            self.suspended.add(self.stack.pop())
-        elif event == tracer.RAISED:
-            self.end("raised")
-        elif event == tracer.ASYNC:
-            self.flags.add("async")
-        elif event != tracer.NOTHING:
-            raise TraceError(f"unknown event {event}")
-
-    def drop_last(self) -> None:
-        """Take back the step that is one too many."""
-        for column in (self.sequence, self.frame_numbers, self.outcomes, self.arms, self.ends):
-            column.pop()
-
-    def trace(self, flags: frozenset[str]) -> Trace:
-        if self.suspended:
-            # What is left suspended is closed by collection, after the entry has ended.
-            self.flags.add("generator_collected")
-        return Trace(
-            statements=self.table.statements,
-            flags=flags | self.flags,
-            frames=tuple(self.frames),
-            sequence=tuple(self.sequence),
-            frame_numbers=tuple(self.frame_numbers),
-            outcomes=tuple(self.outcomes),
-            arms=tuple(self.arms),
-            ends=tuple(self.ends),
-            branches=frozenset(self.branches),
+    `options`: what the recorder is told for each input, nothing if left out. `recorder`: the one to
+    use, None for the cheapest that knows the program; if that one meets what it does not know, the run
+    is repeated under the other.
+    """
+    chosen = recorder or (LINE_RECORDER if _is_plain(code) else RECORDER)
+    given = options or [{} for _ in inputs]
+    jobs = [
+        Job(
+            code,
+            entry,
+            args,
+            limits=limits or Limits(),
+            recorder=chosen,
+            options=json.dumps({"max_steps": MAX_STEPS, **option}),
+            hash_seed=hash_seed,
         )
+        for args, option in zip(inputs, given, strict=True)
+    ]
+    results = run_group(jobs)
+    if chosen == LINE_RECORDER and recorder is None:
+        again = [number for number, result in enumerate(results) if _gave_up(result)]
+        if again:
+            repeated = run_watched(
+                run_group,
+                code,
+                entry,
+                [inputs[number] for number in again],
+                limits=limits,
+                hash_seed=hash_seed,
+                options=[given[number] for number in again],
+                recorder=RECORDER,
+            )
+            for number, result in zip(again, repeated, strict=True):
+                results[number] = result
+    return results
+
+
+def _is_plain(code: str) -> bool:
+    try:
+        return table_of(code).plain
+    except SyntaxError:
+        return False  # the sandbox says so too, with all the rest that it says
+
+
+def _gave_up(result: ExecutionResult) -> bool:
+    """Whether the recorder for plain programs met something that others have to tell."""
+    if result.record is None:
+        return False
+    try:
+        flags = json.loads(result.record)["flags"]
+    except (ValueError, KeyError, TypeError):
+        return False  # not a record: decoding says so
+    return "exception" in flags or "interrupted" in flags
 
 
 def trace(
-    code: str, entry: str, args: str, limits: Limits | None = None, max_steps: int = 100_000
+    code: str, entry: str, args: str, limits: Limits | None = None, max_steps: int = MAX_STEPS
 ) -> tuple[ExecutionResult, Trace | None]:
     """Run `entry(args)` in the sandbox under watch.
 
@@ -536,15 +290,9 @@ def trace(
     """
     from rewards.sandbox import run
 
-    job = Job(
-        code=code,
-        entry=entry,
-        args=args,
-        limits=limits or Limits(),
-        recorder=RECORDER,
-        options=json.dumps({"max_steps": max_steps}),
+    (result,) = run_watched(
+        run, code, entry, [args], limits=limits, options=[{"max_steps": max_steps}]
     )
-    (result,) = run([job])
     if result.record is None:
         return result, None
     return result, Trace.from_record(code, result.record)

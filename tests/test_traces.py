@@ -313,7 +313,7 @@ def test_forged_records_that_hold_together_are_read() -> None:
     "text",
     [
         *("", "null", "[]", "{}", "3"),
-        forged([], version=2),
+        forged([], version=3),
         forged([], events="?"),
         forged([], events=None),
         forged([], events=base64.b64encode(b"no").decode()),

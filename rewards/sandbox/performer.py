@@ -14,7 +14,8 @@ host, and it is loaded before the fork. It defines
         def call(self, function, args: tuple, kwargs: dict) -> object
         def report(self) -> dict          # JSON-able; asked for after `call`, also when that raised
 
-and is instantiated once per call.
+and is instantiated once per call. Its attribute `hold` is then set to a function with which it can
+write values down as text: `hold(value, max_chars)` is [name of the type, canonical text or None].
 
 Loaded by path inside the fork server, so it uses the standard library alone.
 """
@@ -100,7 +101,7 @@ class Performer:
     def __init__(self, request: Request, shared: Shared, memory: tuple[int, int]) -> None:
         self.request = request
         self.streams = shared.streams
-        self.canonical: Callable[[object], str] = shared.values.canonical
+        self.canonical: Callable[..., str] = shared.values.canonical
         self.unrepresentable: type[Exception] = shared.values.Unrepresentable
         self.memory = memory
         self.code: CodeType | None = None
@@ -200,7 +201,9 @@ class Performer:
     def recorder(self, call: Call) -> Any:
         if self.request.recorder is None:
             return None
-        return self.request.recorder.Recorder(self.request.code, json.loads(call.options))
+        made = self.request.recorder.Recorder(self.request.code, json.loads(call.options))
+        made.hold = self.hold
+        return made
 
     def compiled(self, recorder: Any) -> CodeType:
         if recorder is not None:
@@ -235,6 +238,16 @@ class Performer:
         import atexit
 
         atexit._run_exitfuncs()
+
+    def hold(self, value: object, max_chars: int) -> list[str | None]:
+        """[name of the value's type, its canonical text, or None if it has none so short]."""
+        kind = type(value)
+        if kind is bool or (kind is int and -(10**9) < value < 10**9):  # type: ignore[operator]
+            return [kind.__name__, str(value)]  # most of what programs hold
+        try:
+            return [type_name(kind), self.canonical(value, max_chars=max_chars)]
+        except self.unrepresentable:
+            return [type_name(kind), None]
 
     def describe_value(self, value: object) -> Fields:
         fields: Fields = {"o": "returned"}
