@@ -51,7 +51,7 @@ STAGES = (
     "providers.grammar.recipes", "providers.grammar.uses", "providers.grammar.blocks",
     "providers.grammar.writer", "providers.grammar", "providers",
     "programs",
-    "plain", "tracer", "linetracer", "statements", "decoding", "traces", "states",
+    "plain", "tracer", "linetracer", "statements", "decoding", "traces", "states", "runs",
     "bending", "executions",
     "spelling",
     "structures.nodes", "structures.scalars", "structures.sequences", "structures.dicts",
