@@ -61,7 +61,7 @@ STAGES = (
     "manifest", "journal", "dataset", "report", "recheck", "card", "publish",
     "config", "pipeline", "engine", "bench",
     "cli", "commands", "commands.generate", "commands.show", "commands.stats",
-    "commands.constraints", "commands.publish", "commands.bench",
+    "commands.constraints", "commands.trace", "commands.publish", "commands.bench",
 )  # fmt: skip
 """All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
 

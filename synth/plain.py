@@ -48,7 +48,7 @@ _NAMES = frozenset(
             "exit",
             "globals",
         ),
-        *("input", "locals", "open", "quit", "setattr", "super", "type", "vars"),
+        *("input", "locals", "open", "quit", "setattr", "super", "vars"),
     )
 )
 """Builtins that run text, look at frames or make classes."""
@@ -71,7 +71,8 @@ def is_plain(tree: ast.Module) -> bool:
         last = _end_of_header(node)
         if not _is_plain_statement(node):
             return False
-    return all(_is_plain_node(node) for node in ast.walk(tree))
+    nodes = list(ast.walk(tree))
+    return all(map(_is_plain_node, nodes)) and _only_asks_for_types(nodes)
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -139,6 +140,17 @@ def _is_plain_node(node: ast.AST) -> bool:
     if isinstance(node, ast.Module):
         return not any(map(_is_text, node.body[1:]))
     return True
+
+
+def _only_asks_for_types(nodes: list[ast.AST]) -> bool:
+    """Whether `type` stands in `type(x)` alone: with three arguments it makes a class."""
+    named = [node for node in nodes if isinstance(node, ast.Name) and node.id == "type"]
+    asking = [
+        node.func
+        for node in nodes
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+    ]
+    return all(any(node is one for one in asking) for node in named)
 
 
 def _is_text(node: ast.stmt) -> bool:
