@@ -255,7 +255,7 @@ def examples(epilog: str) -> list[list[str]]:
     found = []
     for line in epilog.splitlines()[2:]:
         command = re.sub(r"^(\w+=\S+ )+", "", line.strip())
-        command = re.split(r"\s{2,}| > | \| ", command)[0]
+        command = re.split(r"\s{2,}| [<>] | \| ", command)[0]
         words = shlex.split(command)
         assert words[0] == "synth", line
         found.append(words[1:])

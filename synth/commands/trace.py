@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 
 EPILOG = """\b
-FILE holds a program whose last line is print(entry(args)); - reads it from stdin.
-\b
 Examples:
   synth trace program.py
-  synth trace program.py --json | jq '.steps[] | .line'
-  synth show curriculum 4f2a --json | jq -r '.code + "print(\\(.entry)(\\(.args)))"' | synth trace -
+  synth trace - < program.py
+  synth trace program.py --json | jq .steps
 """
 
 
@@ -27,6 +25,8 @@ Examples:
 )
 def trace(file: str, as_json: bool, max_steps: int) -> None:
     """Run the program in FILE and show each step: line, source, and what it changed.
+
+    FILE holds a program whose last line is print(entry(args)); - stands for stdin.
 
     The program runs in the sandbox. A step is one execution of one statement; of a compound
     statement it is the header alone.
