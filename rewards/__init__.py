@@ -8,6 +8,8 @@ of its modules; each public name is loaded on first use.
 - `rewards.values`: canonical text of a Python value, back without `eval`, equality.
 - `rewards.row`: `Row`, `Question`, and `Spec`, the JSON that holds all a reward needs.
 - `rewards.sandbox`: runs programs that nobody trusts.
+- `rewards.grading`: what a completion's answers are worth, each with a reason.
+- `rewards.whitebox`, `rewards.unittests`: the reward callables that a trainer is pointed at.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ TYPE_CHECKING = False  # not from `typing`, which is slow to load
 if TYPE_CHECKING:
     from typing import Any
 
-    from rewards import row, sandbox, values
+    from rewards import grading, row, sandbox, shapes, unittests, values, whitebox
+    from rewards.grades import Grade, Graded, Policy
+    from rewards.grading import grade, grade_all, same_statement
     from rewards.row import SCHEMA_VERSION, Question, Row, RowError, Spec, SpecError
     from rewards.sandbox import (
         ExecutionResult,
@@ -28,7 +32,10 @@ if TYPE_CHECKING:
         run,
         run_group,
     )
+    from rewards.shapes import maximum, total
+    from rewards.unittests import TestPolicy, TestsGrade, UnitTestReward, grade_tests
     from rewards.values import Unrepresentable, ValueTextError, canonical, equal, parse, type_name
+    from rewards.whitebox import Reward, score
 
 _HOME = {
     "SCHEMA_VERSION": "row",
@@ -45,6 +52,20 @@ _HOME = {
     "guarantees": "sandbox",
     "run": "sandbox",
     "run_group": "sandbox",
+    "Grade": "grades",
+    "Graded": "grades",
+    "Policy": "grades",
+    "grade": "grading",
+    "grade_all": "grading",
+    "same_statement": "grading",
+    "maximum": "shapes",
+    "total": "shapes",
+    "TestPolicy": "unittests",
+    "TestsGrade": "unittests",
+    "UnitTestReward": "unittests",
+    "grade_tests": "unittests",
+    "Reward": "whitebox",
+    "score": "whitebox",
     "Unrepresentable": "values",
     "ValueTextError": "values",
     "canonical": "values",
@@ -52,32 +73,50 @@ _HOME = {
     "parse": "values",
     "type_name": "values",
 }
-_MODULES = ("row", "sandbox", "values")
+_MODULES = ("grading", "row", "sandbox", "shapes", "unittests", "values", "whitebox")
 
 __all__ = [
     "SCHEMA_VERSION",
     "ExecutionResult",
+    "Grade",
+    "Graded",
     "Job",
     "Limits",
+    "Policy",
     "Question",
+    "Reward",
     "Row",
     "RowError",
     "SandboxError",
     "SandboxPool",
     "Spec",
     "SpecError",
+    "TestPolicy",
+    "TestsGrade",
+    "UnitTestReward",
     "Unrepresentable",
     "ValueTextError",
     "canonical",
     "equal",
+    "grade",
+    "grade_all",
+    "grade_tests",
+    "grading",
     "guarantees",
+    "maximum",
     "parse",
     "row",
     "run",
     "run_group",
+    "same_statement",
     "sandbox",
+    "score",
+    "shapes",
+    "total",
     "type_name",
+    "unittests",
     "values",
+    "whitebox",
 ]
 
 

@@ -134,8 +134,9 @@ def calls_from(source: str | Path | None, limit: int | None = None) -> list[Call
     elif Path(source).is_dir():
         from synth.dataset import read_rows
 
-        rows = [row for row in read_rows(source) if row.task == "output" and row.output]
-        calls = [Call(row.code, row.entry, row.args, row.output) for row in rows]
+        rows = [row for row in read_rows(source) if row.output]
+        # Rows of several tasks share an input case.
+        calls = list(dict.fromkeys(Call(r.code, r.entry, r.args, r.output) for r in rows))
     else:
         calls = list(_from_jsonl(Path(source)))
     if not calls:
@@ -148,8 +149,8 @@ def calls_from(source: str | Path | None, limit: int | None = None) -> list[Call
 def execute(calls: Sequence[Call]) -> Comparison:
     """Run `calls` in every way, one worker each, part by part in turn."""
     with tempfile.TemporaryDirectory(prefix="execverify-bench-") as folder:
-        python = _clean_interpreter(Path(folder))
-        cases = _cases(calls, python)
+        python = clean_interpreter(Path(folder))
+        cases = cases_of(calls, python)
         ways: list[_Way] = [
             _Usual("baseline", python),
             _Single(ISOLATED),
@@ -168,7 +169,7 @@ def execute(calls: Sequence[Call]) -> Comparison:
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
     """A program with inputs, the row's own first, and what each must give: a text, or what it raises."""
 
     call: Call
@@ -190,7 +191,7 @@ class _Way(ABC):
         self.rows = self.wrong = 0
         self.wall = self.cpu = 0.0
 
-    def run(self, cases: Sequence[_Case]) -> None:
+    def run(self, cases: Sequence[Case]) -> None:
         with self._measured():
             outputs = self.outputs(cases)
         for case, given in zip(cases, outputs, strict=True):
@@ -199,7 +200,7 @@ class _Way(ABC):
             self.wrong += sum(not _equal(got, wanted) for got, wanted in pairs)
 
     @abstractmethod
-    def outputs(self, cases: Sequence[_Case]) -> list[list[str | None]]:
+    def outputs(self, cases: Sequence[Case]) -> list[list[str | None]]:
         """What the first inputs of each case give, None for no output."""
 
     def close(self) -> None:  # noqa: B027 - most start nothing that lasts
@@ -223,15 +224,15 @@ class _Usual(_Way):
         super().__init__(name)
         self.python = python
 
-    def outputs(self, cases: Sequence[_Case]) -> list[list[str | None]]:
+    def outputs(self, cases: Sequence[Case]) -> list[list[str | None]]:
         return [[self._checked(case.call)] for case in cases]
 
     def _checked(self, call: Call) -> str | None:
-        output = _interpreted(self.python, f"{call.code}\nprint(repr({call.entry}({call.args})))")
+        output = interpreted(self.python, f"{call.code}\nprint(repr({call.entry}({call.args})))")
         if output is None:
             return None
         test = f"{call.code}\nassert {call.entry}({call.args}) == {output}"
-        return None if _interpreted(self.python, test) is None else output
+        return None if interpreted(self.python, test) is None else output
 
 
 class _Sandboxed(_Way):
@@ -256,14 +257,14 @@ class _Sandboxed(_Way):
 
 
 class _Single(_Sandboxed):
-    def outputs(self, cases: Sequence[_Case]) -> list[list[str | None]]:
+    def outputs(self, cases: Sequence[Case]) -> list[list[str | None]]:
         return [[_said(result)] for result in self.pool.run([case.jobs()[0] for case in cases])]
 
 
 class _TwoSeeds(_Sandboxed):
     """An output counts if two interpreters of different hash seeds agree on it."""
 
-    def outputs(self, cases: Sequence[_Case]) -> list[list[str | None]]:
+    def outputs(self, cases: Sequence[Case]) -> list[list[str | None]]:
         first, second = (
             self.pool.run([case.jobs(hash_seed)[0] for case in cases]) for hash_seed in (0, 1)
         )
@@ -272,7 +273,7 @@ class _TwoSeeds(_Sandboxed):
 
 
 class _Grouped(_Sandboxed):
-    def outputs(self, cases: Sequence[_Case]) -> list[list[str | None]]:
+    def outputs(self, cases: Sequence[Case]) -> list[list[str | None]]:
         groups = self.pool.run_groups([case.jobs() for case in cases])
         return [[_said(result) for result in results] for results in groups]
 
@@ -287,7 +288,7 @@ def _said(result: ExecutionResult) -> str | None:
 # --------------------------------------------------------------------------- the cases
 
 
-def _cases(calls: Sequence[Call], python: str) -> list[_Case]:
+def cases_of(calls: Sequence[Call], python: str) -> list[Case]:
     """`calls` with drawn inputs, each with the output that an ordinary interpreter gives for it."""
     from rewards.sandbox import Job, Limits, run_groups
     from synth.inputs import Drawer
@@ -304,7 +305,7 @@ def _cases(calls: Sequence[Call], python: str) -> list[_Case]:
         # Not all drawn inputs suit the program: some never end.
         ended = [args for args, result in zip(inputs, results, strict=True) if _said(result)]
         chosen = (call.args, *(args for args in ended if args != call.args))[:INPUTS]
-        cases.append(_Case(call, chosen, (call.output, *_reference(python, call, chosen[1:]))))
+        cases.append(Case(call, chosen, (call.output, *_reference(python, call, chosen[1:]))))
     return cases
 
 
@@ -338,11 +339,11 @@ def _reference(python: str, call: Call, inputs: Sequence[str]) -> list[str]:
     if not inputs:
         return []
     order = json.dumps([call.code, call.entry, inputs])
-    printed = _interpreted(python, _REFERENCE, order)
+    printed = interpreted(python, _REFERENCE, order)
     return ["no output"] * len(inputs) if printed is None else list(json.loads(printed))
 
 
-def _clean_interpreter(folder: Path) -> str:
+def clean_interpreter(folder: Path) -> str:
     """A virtual environment with nothing in it: what `site` loads elsewhere would count."""
     import venv
 
@@ -350,7 +351,7 @@ def _clean_interpreter(folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-def _interpreted(python: str, script: str, stdin: str = "") -> str | None:
+def interpreted(python: str, script: str, stdin: str = "") -> str | None:
     """What a new interpreter prints for `script`; None if it fails or takes too long."""
     try:
         ended = subprocess.run(

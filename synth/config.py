@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from synth.constraints import levels, operations_of
 from synth.errors import ConfigError, closest
 from synth.providers import NAMES
+from synth.questions import preset_named
 
-TASKS = ("output", "input")
+TASKS = ("output", "input", "whitebox")
+DEFAULT_TASKS = ("input", "whitebox")
+"""A whitebox row asks for the output too."""
 MAX_ROWS = 10_000_000
 
 
@@ -33,9 +36,12 @@ class GenerateConfig:
     provider: str = "grammar"
     inputs_per_program: int = 4
     """Input cases kept of each program, 1 to 50."""
-    tasks: tuple[str, ...] = TASKS
+    tasks: tuple[str, ...] = DEFAULT_TASKS
+    questions: str = "paper"
+    """Preset of the questions of whitebox rows, a name of `synth.questions.PRESETS`."""
     exceptions: bool = False
-    """Keep input cases whose execution raises."""
+    """Keep input cases whose execution raises; in place of a whitebox row such a case gives an output
+    row."""
 
     def __post_init__(self) -> None:
         known = levels(self.depth)
@@ -54,6 +60,7 @@ class GenerateConfig:
                 )
         if not self.tasks:
             raise ConfigError(f"--tasks is empty; expected some of {', '.join(TASKS)}")
+        preset_named(self.questions)
         if self.provider not in NAMES:
             raise ConfigError(
                 f"--provider is {self.provider!r}; expected one of {', '.join(NAMES)}"
@@ -79,6 +86,7 @@ class GenerateConfig:
             "provider": self.provider,
             "inputs_per_program": self.inputs_per_program,
             "tasks": list(self.tasks),
+            "questions": self.questions if "whitebox" in self.tasks else None,
             "exceptions": self.exceptions,
         }
 

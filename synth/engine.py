@@ -315,11 +315,13 @@ def _funnel(done: _Progress) -> Funnel:
     vetted = total.completions - sum(dropped.get("programs", {}).values())
     repeated = sum(dropped.get("dedup", {}).values())
     cases = total.cases - sum(dropped.get("cases", {}).values())
+    asked = total.asked - sum(dropped.get("questions", {}).values())
     return Funnel((
         Stage.of("programs", "completions", vetted, dropped.get("programs")),
         Stage.of("executions", "programs", total.programs, dropped.get("executions")),
         Stage.of("dedup", "programs", total.programs - repeated, dropped.get("dedup")),
         Stage.of("inputs", "cases", cases, dropped.get("cases")),
+        Stage.of("questions", "cases", asked, dropped.get("questions")),
         Stage.of("rows", "rows", len(done.rows), None),
     ))  # fmt: skip
 
@@ -328,6 +330,7 @@ def _add(total: Tally, part: Tally) -> None:
     total.completions += part.completions
     total.programs += part.programs
     total.cases += part.cases
+    total.asked += part.asked
     for stage, reasons in part.dropped.items():
         for reason, count in reasons.items():
             total.drop(stage, reason, count)

@@ -14,8 +14,10 @@ from rewards.values import parse
 from synth.bending import BENT_ENTRY, bendable
 from synth.catalogue import Operation
 from synth.constraints import Evidence
+from synth.errors import SynthError
 from synth.sites import PROBED_ENTRY, probed_code
 from synth.source import Source
+from synth.states import States, Wanted, capture
 from synth.traces import RunGroup, Statement, Trace, run_watched, statements
 
 MAX_STEPS = 1_000
@@ -24,30 +26,62 @@ LIMITS = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_mb=256)
 """Wide on purpose: a budget that a loaded machine can use up would make the rows depend on the load."""
 
 
+def steady(sandbox: SandboxPool) -> RunGroup:
+    """Runs groups of jobs so that what befalls the machine does not decide about a program.
+
+    A call that was killed is run again alone: by the program, and it is killed again, or from outside,
+    such as for want of memory. Raises `SynthError` where the sandbox itself failed.
+    """
+
+    def run_group(jobs: Sequence[Job]) -> list[ExecutionResult]:
+        results = sandbox.run_group(jobs)
+        for number, result in enumerate(results):
+            if result.outcome == "killed":
+                [results[number]] = sandbox.run([jobs[number]])
+        for result in results:
+            if result.outcome == "infrastructure":
+                raise SynthError(f"the sandbox failed: {result.detail}; run again with --resume")
+        return results
+
+    return run_group
+
+
 def run_traced(
-    sandbox: SandboxPool, code: str, entry: str, inputs: Iterable[str], hash_seed: int = 0
+    sandbox: SandboxPool, code: str, entry: str, inputs: Sequence[str], hash_seed: int = 0
 ) -> list[ExecutionResult]:
     """The program on each input (text of the arguments), in one child under the tracer."""
-    given = list(inputs)
-    options = [{"max_steps": MAX_STEPS}]
+    return run_watched(
+        steady(sandbox),
+        code,
+        entry,
+        inputs,
+        limits=LIMITS,
+        hash_seed=hash_seed,
+        options=[{"max_steps": MAX_STEPS}] * len(inputs),
+    )
 
-    def watched(run_group: RunGroup, some: Sequence[str]) -> list[ExecutionResult]:
-        return run_watched(
-            run_group,
-            code,
-            entry,
-            some,
-            limits=LIMITS,
-            hash_seed=hash_seed,
-            options=options * len(some),
-        )
 
-    results = watched(sandbox.run_group, given)
-    for number, result in enumerate(results):
-        if result.outcome == "killed":
-            # By the program (it does so again), or from outside, such as for want of memory.
-            [results[number]] = watched(sandbox.run, [given[number]])
-    return results
+def look(
+    sandbox: SandboxPool,
+    code: str,
+    entry: str,
+    inputs: Sequence[str],
+    traces: Sequence[Trace],
+    wanted: Sequence[Wanted],
+    hash_seed: int = 0,
+) -> list[States]:
+    """The same runs once more, with the values that are wanted. Raises `TraceError` if they differ."""
+    return capture(
+        steady(sandbox),
+        code,
+        entry,
+        inputs,
+        traces,
+        wanted,
+        limits=LIMITS,
+        max_steps=MAX_STEPS,
+        hash_seed=hash_seed,
+    )
 
 
 def probe(

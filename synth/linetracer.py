@@ -119,7 +119,7 @@ class Recorder:
 
     def _watcher(self) -> Callable[..., Any]:
         """Hears of the lines of a frame: pass one."""
-        events, flags = self._events, self._flags
+        events, stop = self._events, self._stop
         append = events.append
         limit = EVENTS_PER_STEP * self._max_steps + 64
 
@@ -127,13 +127,11 @@ class Recorder:
             if event == "line":
                 append(frame.f_lineno)
                 if len(events) > limit:
-                    flags.add("step_limit")
-                    sys.settrace(None)
-                    return None
+                    return stop("step_limit")
             elif event == "return":
                 append(0)
             else:
-                flags.add("exception")
+                return stop("exception")
             return local
 
         return local
@@ -141,29 +139,45 @@ class Recorder:
     def _capturer(self) -> Callable[..., Any]:
         """Hears of the lines of a frame and writes down what was asked for: pass two."""
         assert self._capture is not None
-        watch, events = self._watcher(), self._events
-        states = {int(n): names for n, names in self._capture["states"]}
-        returned = frozenset(self._capture["returned"])
-        hold, most = self.hold, int(self._capture["max_chars"])
+        events, stop, hold = self._events, self._stop, self.hold
+        append = events.append
+        limit = EVENTS_PER_STEP * self._max_steps + 64
+        returned = {int(place): int(most) for place, most in self._capture["returned"]}
+        states = {int(place): (names, int(most)) for place, names, most in self._capture["states"]}
+        places = iter([*sorted({*states, *returned}), -1])
+        coming = next(places)
 
         def local(frame: types.FrameType, event: str, arg: object) -> Any:
-            number = len(events)
-            if event != "exception":
-                if number in states:
-                    self._states.append([number, _held(frame, states[number], hold, most)])
-                if event == "return" and number in returned:
-                    self._returned.append([number, hold(arg, most)])
-            watch(frame, event, arg)
-            return local if sys.gettrace() is not None else None
+            nonlocal coming
+            if len(events) == coming:
+                if coming in states:
+                    self._states.append([coming, _held(frame, *states[coming], hold)])
+                if coming in returned:
+                    self._returned.append([coming, hold(arg, returned[coming])])
+                coming = next(places)
+            if event == "line":
+                append(frame.f_lineno)
+                if len(events) > limit:
+                    return stop("step_limit")
+            elif event == "return":
+                append(0)
+            else:
+                return stop("exception")
+            return local
 
         return local
 
+    def _stop(self, flag: str) -> None:
+        """From here on nothing is recorded; `flag` says why."""
+        self._flags.add(flag)
+        sys.settrace(None)
 
-def _held(frame: types.FrameType, names: list[str] | None, hold: Hold, most: int) -> dict[str, Any]:
+
+def _held(frame: types.FrameType, names: list[str] | None, most: int, hold: Hold) -> dict[str, Any]:
     """Variable -> what it holds, of those named (None: all) that are bound; dunders left out."""
     variables = frame.f_locals
     if names is None:
         names = [
             name for name in variables if name.isidentifier() and name[:2] + name[-2:] != "____"
         ]
-    return {name: hold(variables[name], most) for name in sorted(names) if name in variables}
+    return {name: hold(variables[name], most) for name in names if name in variables}

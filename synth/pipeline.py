@@ -15,11 +15,11 @@ from typing import Any
 
 from rewards.row import SCHEMA_VERSION, Row, Spec
 from rewards.sandbox import ExecutionResult, SandboxPool
-from synth.config import GenerateConfig
+from synth.config import TASKS, GenerateConfig
 from synth.constraints import Constraint, unmet
 from synth.dedup import ast_shape
-from synth.errors import ProgramRejected, SynthError
-from synth.executions import bend, gather, inside_functions, output_text, probe, run_traced
+from synth.errors import ProgramRejected
+from synth.executions import bend, gather, inside_functions, look, output_text, probe, run_traced
 from synth.inputs import Case, Drawer, Drawn, choose
 from synth.programs import Program, vet
 from synth.prompts import (
@@ -33,7 +33,9 @@ from synth.prompts import (
     raises_prompt,
 )
 from synth.providers import Provider
-from synth.traces import Trace, statements
+from synth.questions import WHITEBOX_VERSION, Plan, ask_all, plan, preset_named, whitebox_prompt
+from synth.states import States, Wanted, needed
+from synth.traces import Trace, TraceError, statements
 
 STAGES = (
     "version", "errors", "seeds",
@@ -57,11 +59,14 @@ STAGES = (
     "structures.nodes", "structures.scalars", "structures.sequences", "structures.dicts",
     "structures.inference", "structures",
     "drawing", "inputs",
+    "questions.facts", "questions.truth", "questions.implications", "questions.rules",
+    "questions.records", "questions.candidates", "questions.sampling", "questions.wording",
+    "questions", "inquiry",
     "dedup",
-    "manifest", "journal", "dataset", "report", "recheck", "card", "publish",
-    "config", "pipeline", "engine", "bench",
+    "manifest", "journal", "dataset", "report", "question_figures", "recheck", "card", "publish",
+    "config", "pipeline", "engine", "bench", "tracebench",
     "cli", "commands", "commands.generate", "commands.show", "commands.stats",
-    "commands.constraints", "commands.trace", "commands.publish", "commands.bench",
+    "commands.constraints", "commands.trace", "commands.ask", "commands.publish", "commands.bench",
 )  # fmt: skip
 """All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
 
@@ -111,6 +116,8 @@ class MadeCase:
     raises: str | None
     n_steps: int
     path_id: str
+    whitebox: str = ""
+    """The `spec` of its whitebox row, questions included; empty if it has none."""
 
 
 @dataclass
@@ -123,6 +130,8 @@ class Tally:
     """Programs that came through their executions."""
     cases: int = 0
     """Input cases drawn."""
+    asked: int = 0
+    """Kept input cases of which questions were to be asked."""
     dropped: dict[str, dict[str, int]] = field(default_factory=dict)
     """stage -> reason -> count."""
 
@@ -210,11 +219,12 @@ class Pipeline:
         cases = self._cases(program, drawn, tally)
         chosen = choose(cases, inputs, exceptions=self.config.exceptions)
         reason = self._lacking(program, cases, chosen)
-        if reason:
+        specs = None if reason else self._whitebox(program, chosen, tally)
+        if specs is None:
             tally.drop("cases", "of_dropped_program", len(cases))
-            return "executions", reason, None
+            return "executions", reason or "hash_seed_dependent", None
         tally.drop("cases", "not_chosen", len(cases) - len(chosen))
-        return "", "", _made(program, chosen)
+        return "", "", _made(program, chosen, specs)
 
     def _lacking(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> str:
         """The name of what a program lacks after it ran on its input cases; empty if nothing."""
@@ -236,7 +246,7 @@ class Pipeline:
             return broken[0].rule
         if len(chosen) > 1 and len({output_text(c.result) for c in chosen}) < 2:
             return "varies"
-        return "" if self._deterministic(program, chosen) else "hash_seed_dependent"
+        return ""
 
     def _cases(self, program: Program, drawn: Sequence[Drawn], tally: Tally) -> list[Case]:
         """Run the drawn inputs in one child under the tracer; those that can become rows."""
@@ -253,8 +263,6 @@ class Pipeline:
 
     def _judge(self, program: Program, result: ExecutionResult) -> tuple[str, Trace | None]:
         """The trace of an execution that can become a row, or the reason why it cannot."""
-        if result.outcome == "infrastructure":
-            raise SynthError(f"the sandbox failed: {result.detail}; run again with --resume")
         if result.outcome != "returned" and not (
             result.outcome == "raised" and self.config.exceptions
         ):
@@ -272,15 +280,66 @@ class Pipeline:
             return sorted(trace.flags)[0], None
         return "", trace
 
-    def _deterministic(self, program: Program, chosen: Sequence[Case]) -> bool:
-        """Whether fresh processes under other hash seeds give the same values and the same steps."""
-        for hash_seed in HASH_SEEDS:
-            again = run_traced(
-                self.sandbox, program.code, program.entry, [c.args for c in chosen], hash_seed
-            )
-            if not all(_same(one.result, two) for one, two in zip(chosen, again, strict=True)):
-                return False
-        return True
+    def _whitebox(self, program: Program, chosen: Sequence[Case], tally: Tally) -> list[str] | None:
+        """The spec of each case's whitebox row, empty where there is none; None for a program whose
+        values, steps or output differ in fresh processes under other hash seeds.
+        """
+        asking = "whitebox" in self.config.tasks
+        preset = preset_named(self.config.questions)
+        plans = [
+            plan(case.trace, program.code, preset=preset, seed=_question_seed(self.config, case))
+            if asking and case.result.outcome == "returned"
+            else None
+            for case in chosen
+        ]
+        wanted = [
+            needed(case.trace, *planned.wanted, max_chars=preset.max_chars)
+            if planned
+            else needed(case.trace)
+            for case, planned in zip(chosen, plans, strict=True)
+        ]
+        found = self._steady_states(program, chosen, wanted)
+        if found is None:
+            return None
+        specs: list[str] = []
+        for case, planned, states in zip(chosen, plans, found, strict=True):
+            spec = self._asked(program, case, planned, states, tally) if planned else None
+            specs.append(spec.to_json() if spec else "")
+        return specs
+
+    def _asked(
+        self, program: Program, case: Case, planned: Plan, states: States, tally: Tally
+    ) -> Spec | None:
+        """The spec of a case's whitebox row; None if nothing can be asked of it."""
+        code, entry, args, output = program.code, program.entry, case.args, output_text(case.result)
+        asked = ask_all(planned, states, code=code, entry=entry, args=args, output=output)
+        tally.asked += 1
+        if not asked.questions:
+            tally.drop("questions", "_".join(sorted(set(asked.reasons.values()))))
+            return None
+        return Spec("whitebox", code, entry, args, output, questions=asked.questions)
+
+    def _steady_states(
+        self, program: Program, chosen: Sequence[Case], wanted: Sequence[Wanted]
+    ) -> list[States] | None:
+        """What is wanted of each case, if it is the same under every hash seed."""
+        inputs, traces = [case.args for case in chosen], [case.trace for case in chosen]
+        call = (self.sandbox, program.code, program.entry, inputs, traces, wanted)
+        try:
+            found = look(*call)
+            again = [look(*call, hash_seed=hash_seed) for hash_seed in HASH_SEEDS]
+        except TraceError:
+            return None  # other steps than the first time
+        for case, states, *others in zip(chosen, found, *again, strict=True):
+            if not all(_same(states.result, other.result) for other in others):
+                return None
+            if output_text(states.result) != output_text(case.result):
+                return None  # it looks at its own variables
+        return found
+
+
+def _question_seed(config: GenerateConfig, case: Case) -> str:
+    return f"{config.seed}:{case.trace.shape_id}:{case.args}"
 
 
 def _shown(cases: Sequence[Case]) -> tuple[list[Trace], list[str]]:
@@ -292,7 +351,7 @@ def _same(one: ExecutionResult, two: ExecutionResult) -> bool:
     return all(getattr(one, name) == getattr(two, name) for name in names)
 
 
-def _made(program: Program, chosen: Sequence[Case]) -> Made:
+def _made(program: Program, chosen: Sequence[Case], specs: Sequence[str]) -> Made:
     table = statements(program.code)
     inside = inside_functions(table)
     executed = frozenset[int]().union(*(case.trace.executed for case in chosen))
@@ -303,11 +362,11 @@ def _made(program: Program, chosen: Sequence[Case]) -> Made:
         shape=ast_shape(program.code),
         statements=len(inside),
         executed=len(inside & executed),
-        cases=tuple(_made_case(case) for case in chosen),
+        cases=tuple(_made_case(case, spec) for case, spec in zip(chosen, specs, strict=True)),
     )
 
 
-def _made_case(case: Case) -> MadeCase:
+def _made_case(case: Case, whitebox: str) -> MadeCase:
     raised = case.result.outcome == "raised"
     return MadeCase(
         args=case.args,
@@ -317,6 +376,7 @@ def _made_case(case: Case) -> MadeCase:
         raises=case.result.error_type if raised else None,
         n_steps=case.trace.n_steps,
         path_id=case.trace.path_id,
+        whitebox=whitebox,
     )
 
 
@@ -330,19 +390,26 @@ UNSPLIT = "train"
 def rows_of(
     made: Made, constraint: Constraint, config: GenerateConfig, *, at_most: int | None = None
 ) -> list[Row]:
-    """The rows of a program: one per input case and task, input prediction only where it returned.
+    """The rows of a program: one per input case and task; a case that raises gives an output row only.
 
     With `at_most`, one task after the other is cut, not one case after the other, so that the
     rows that are left still show the program on several inputs.
     """
     wanted = [
         (position, task)
-        for task in config.tasks
+        for task in TASKS
         for position, case in enumerate(made.cases)
-        if task == "output" or case.raises is None
+        if _gives(case, task, config)
     ][:at_most]
-    wanted.sort(key=lambda pair: (pair[0], config.tasks.index(pair[1])))
+    wanted.sort(key=lambda pair: (pair[0], TASKS.index(pair[1])))
     return [_row(made, made.cases[position], task, constraint, config) for position, task in wanted]
+
+
+def _gives(case: MadeCase, task: str, config: GenerateConfig) -> bool:
+    """Whether a case gives a row of a task. One that raises is asked for its exception alone."""
+    if case.raises is not None:
+        return task == "output" and not {"output", "whitebox"}.isdisjoint(config.tasks)
+    return task in config.tasks and (task != "whitebox" or bool(case.whitebox))
 
 
 def _row(
@@ -350,15 +417,11 @@ def _row(
 ) -> Row:
     from synth.seeds import digest
 
-    version, prompt = _row_prompt(made, case, task)
-    spec = Spec(
-        task=task,
-        code=made.code,
-        entry=made.entry,
-        args=case.args,
-        output=case.output,
-        raises=case.raises,
-    )
+    if task == "whitebox":
+        spec = Spec.from_json(case.whitebox)
+    else:
+        spec = Spec(task, made.code, made.entry, case.args, case.output, case.raises)
+    version, prompt = _row_prompt(spec)
     return Row(
         id=digest(made.program_id, case.args, task)[:20],
         schema_version=SCHEMA_VERSION,
@@ -391,9 +454,13 @@ def _row(
     )
 
 
-def _row_prompt(made: Made, case: MadeCase, task: str) -> tuple[str, Messages]:
-    if task == "input":
-        return INPUT_VERSION, input_prompt(made.code, made.entry, case.output)
-    if case.raises is not None:
-        return RAISES_VERSION, raises_prompt(made.code, made.entry, case.args)
-    return OUTPUT_VERSION, output_prompt(made.code, made.entry, case.args)
+def _row_prompt(spec: Spec) -> tuple[str, Messages]:
+    """(version, messages) of the prompt that goes with a spec."""
+    if spec.task == "whitebox":
+        asked = whitebox_prompt(spec.code, spec.entry, spec.args, spec.questions)
+        return WHITEBOX_VERSION, asked
+    if spec.task == "input":
+        return INPUT_VERSION, input_prompt(spec.code, spec.entry, spec.output)
+    if spec.raises is not None:
+        return RAISES_VERSION, raises_prompt(spec.code, spec.entry, spec.args)
+    return OUTPUT_VERSION, output_prompt(spec.code, spec.entry, spec.args)

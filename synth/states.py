@@ -6,7 +6,8 @@ not cover which values are worth asking for (`questions`). The second run must b
 again: where its events or its outcome differ, `TraceError` says so.
 
 A state is that of the step's frame: parameters, locals and free variables that are bound, without
-dunders; of a class body what it has bound itself. A value outside the canonical text, or longer than `MAX_VALUE_CHARS`, is held by its type alone.
+dunders; of a class body what it has bound itself. A value outside the canonical text, or longer than
+`MAX_VALUE_CHARS`, is held by its type alone.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ class Wanted:
     """Step -> the variables wanted at its end, None for all."""
     returns: frozenset[int] = frozenset()
     """Numbers of the frames whose returned value is wanted."""
+    max_chars: int = MAX_VALUE_CHARS
+    """Longest text of a variable that is named, and of what is returned. States that are wanted whole
+    are compared with each other, so there the limit is `MAX_VALUE_CHARS`."""
 
     def __bool__(self) -> bool:
         return bool(self.states or self.returns)
@@ -73,9 +77,11 @@ def needed(
     steps: Iterable[int] | Mapping[int, Iterable[str]] = (),
     changes: Iterable[int] = (),
     returns: Iterable[int] = (),
+    *,
+    max_chars: int = MAX_VALUE_CHARS,
 ) -> Wanted:
     """What to capture for the states of `steps` (a mapping names the variables), for the `change` of
-    some steps, and for what some frames (by number) returned.
+    some steps, and for what some frames (by number) returned. `max_chars`: see `Wanted`.
     """
     states: dict[int, frozenset[str] | None] = {}
     if isinstance(steps, Mapping):
@@ -86,7 +92,7 @@ def needed(
         states[step] = None
         if step in trace.previous:
             states[trace.previous[step]] = None
-    return Wanted(dict(sorted(states.items())), frozenset(returns))
+    return Wanted(dict(sorted(states.items())), frozenset(returns), max_chars)
 
 
 def everything(trace: Trace) -> Wanted:
@@ -144,6 +150,7 @@ def capture(
     *,
     limits: Limits | None = None,
     max_steps: int,
+    hash_seed: int = 0,
 ) -> list[States]:
     """Run a program on inputs whose traces are known and write down what is wanted of each.
 
@@ -151,7 +158,7 @@ def capture(
     Raises `TraceError` if a run is not the one that was traced.
     """
     options = [
-        {"max_steps": max_steps, "capture": _request(trace, one)}
+        {"max_steps": max_steps, "capture": request(trace, one)}
         for trace, one in zip(traces, wanted, strict=True)
     ]
     found: dict[int, States] = {}
@@ -165,6 +172,7 @@ def capture(
             entry,
             [inputs[number] for number in mine],
             limits=limits,
+            hash_seed=hash_seed,
             options=[options[number] for number in mine],
             recorder=recorder,
         )
@@ -173,7 +181,7 @@ def capture(
     return [found[number] for number in range(len(traces))]
 
 
-def _request(trace: Trace, wanted: Wanted) -> dict[str, Any]:
+def request(trace: Trace, wanted: Wanted) -> dict[str, Any]:
     """The option `capture` of the recorders."""
     states: dict[int, list[str] | None] = {}
     for step, names in wanted.states.items():
@@ -187,9 +195,11 @@ def _request(trace: Trace, wanted: Wanted) -> dict[str, Any]:
         trace.end_events[ends[frame]] for frame in wanted.returns if ends.get(frame, -1) >= 0
     }
     return {
-        "states": sorted(states.items()),
-        "returned": sorted(returned),
-        "max_chars": MAX_VALUE_CHARS,
+        "states": [
+            [place, names, MAX_VALUE_CHARS if names is None else wanted.max_chars]
+            for place, names in sorted(states.items())
+        ],
+        "returned": [[place, wanted.max_chars] for place in sorted(returned)],
     }
 
 

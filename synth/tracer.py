@@ -574,14 +574,14 @@ def _small(event: int, names: dict[int, int]) -> int:
     return -2 * names.setdefault(address, len(names) + 1) - odd
 
 
-def _held(frame: types.FrameType, names: list[str] | None, hold: Hold, most: int) -> dict[str, Any]:
+def _held(frame: types.FrameType, names: list[str] | None, most: int, hold: Hold) -> dict[str, Any]:
     """Variable -> what it holds, of those named (None: all) that are bound; dunders left out."""
     variables = frame.f_locals
     if names is None:
         names = [
             name for name in variables if name.isidentifier() and name[:2] + name[-2:] != "____"
         ]
-    return {name: hold(variables[name], most) for name in sorted(names) if name in variables}
+    return {name: hold(variables[name], most) for name in names if name in variables}
 
 
 class _Sentinel:
@@ -607,9 +607,9 @@ class Recorder:
     """Watches one call of one program. See the module's text for what it records.
 
     Options: `max_steps`, an integer of at least 1; recording stops soon after that many steps.
-    `capture`, for pass two: `states`, pairs of the place of an event and the names of variables
-    (null: all) that are written down at it; `returned`, places of events that end a `return`, whose
-    value is written down; `max_chars`, the longest text of a value.
+    `capture`, for pass two: `states`, triples of the place of an event, the names of variables (null:
+    all) that are written down at it, and the longest text of a value; `returned`, pairs of the place of
+    an event that ends a `return`, whose value is written down, and the longest text.
     """
 
     hold: Hold
@@ -707,24 +707,24 @@ class Recorder:
         stays within its own limit, so a higher one changes nothing for it.
         """
         assert self._capture is not None
-        events, hold, most = self._events, self.hold, int(self._capture["max_chars"])
-        states = {int(place): names for place, names in self._capture["states"]}
-        wanted = frozenset(self._capture["returned"])
+        events, hold = self._events, self.hold
+        states = {int(place): (names, int(most)) for place, names, most in self._capture["states"]}
+        wanted = {int(place): int(most) for place, most in self._capture["returned"]}
 
         def append(event: int) -> None:
             place = len(events) - 1  # the sentinel stands first
             if place in states:
                 frame = sys._getframe(1)
-                self._states.append([place, _held(frame, states[place], hold, most)])
+                self._states.append([place, _held(frame, *states[place], hold)])
             events.append(event)
 
         def returned(event: int, value: object) -> object:
             place = len(events) - 1
             if place in wanted:
-                self._returned.append([place, hold(value, most)])
+                self._returned.append([place, hold(value, wanted[place])])
             if place in states:
                 frame = sys._getframe(1)
-                self._states.append([place, _held(frame, states[place], hold, most)])
+                self._states.append([place, _held(frame, *states[place], hold)])
             events.append(event)
             return value
 

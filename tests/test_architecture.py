@@ -33,6 +33,9 @@ REWARDS = (
     "sandbox.zygote", "sandbox.guest", "sandbox.relay",
     "sandbox.protocol", "sandbox.sharing", "sandbox.server", "sandbox.batch", "sandbox.executor",
     "sandbox.pool", "sandbox.remote", "sandbox",
+    "lexing", "answers", "assertions", "arguments", "grades", "questions",
+    "courier", "candidates", "rounds", "outputs", "checking", "cases", "unittests",
+    "grading", "shapes", "whitebox",
 )  # fmt: skip
 """Modules of `rewards` in the order in which they may import each other."""
 

@@ -38,6 +38,7 @@ from synth.inputs import Drawer
 from synth.pipeline import CASES_DRAWN, Pipeline, Tally
 from synth.programs import Program, vet
 from synth.providers.grammar import GrammarProvider
+from synth.questions import answer_text
 from synth.recheck import constraint_of, recheck, source_of
 from synth.report import verify
 
@@ -336,7 +337,7 @@ def test_every_row_meets_what_a_text_can_show(rows: list[Row]) -> None:
 def test_every_program_meets_what_executions_can_show(rows: list[Row]) -> None:
     """The rules that speak of executions hold on the inputs that were drawn for the program; where its
     seed input is among the rows, the same are drawn again here."""
-    seeds = [row for row in rows if row.input_kind == "seed" and row.task == "output"]
+    seeds = [row for row in rows if row.input_kind == "seed" and row.task == "input"]
     assert len(seeds) >= len({row.program_id for row in rows}) / 4
     with SandboxPool(size=2) as sandbox, Drawer() as drawer:
         pipeline = Pipeline(GenerateConfig(), GrammarProvider(), sandbox, drawer)
@@ -390,7 +391,17 @@ def test_QB_02_no_prompt_holds_its_answer(rows: list[Row]) -> None:
         assert row.code.rstrip() in user
         said = user.replace(row.code.rstrip(), "")
         call = f"{row.entry}({row.args})"
-        if row.task == "output":
+        if row.task == "whitebox":
+            said = said.partition("Now your task")[2]
+            assert f"assert {call} == ????" in said
+            asked = Spec.from_json(row.spec).questions
+            sentences = said.replace(call, "").rstrip().splitlines()[-len(asked) :]
+            for question, line in zip(asked, sentences, strict=True):
+                answer = answer_text(question)
+                assert answer not in line or answer in row.code  # a statement, or a short number
+            if len(row.output) > 4:
+                assert row.output not in said.replace(call, "")
+        elif row.task == "output":
             assert f"assert {call} == ????" in said
             said = said.replace(call, "")
             assert row.output not in said

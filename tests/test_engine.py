@@ -272,7 +272,7 @@ def test_the_funnel_adds_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert finished.manifest == manifest
     funnel = manifest.funnel
     assert [stage.name for stage in funnel.stages] == [
-        "programs", "executions", "dedup", "inputs", "rows",
+        "programs", "executions", "dedup", "inputs", "questions", "rows",
     ]  # fmt: skip
     for stage in funnel.stages:
         assert stage.entered == stage.kept + sum(count for _, count in stage.dropped)

@@ -40,6 +40,8 @@ from rewards.values import (
     MAX_INT_DIGITS,
     Unrepresentable,
     ValueTextError,
+    _quick,
+    _write,
     canonical,
     equal,
     parse,
@@ -55,6 +57,28 @@ def reread(value: object) -> object:
 
 
 # ------------------------------------------------------------------------------------- round trip
+
+
+@given(
+    values(max_leaves=6) | st.lists(st.text(max_size=9) | st.integers()) | st.text(max_size=40),
+    st.integers(0, 60),
+)
+@example(["a", "it's", "\\", "é", "\n"], 60)
+@example([10**4299, 10**4300], 10_000)
+@example(["x" * 20, 1], 10)
+@example({True: None, "k": -1}, 60)
+def test_the_quick_way_writes_what_the_long_way_does(value: object, max_chars: int) -> None:
+    quick = _quick(value, max_chars)
+    try:
+        long = _write(value, max_chars, 50, unordered=False)
+    except Unrepresentable:
+        long = None
+    assert quick in (None, long)
+
+
+def test_the_quick_way_is_taken() -> None:
+    for value in (1, True, None, "ab", [1, "a", None], (2,), {"k": 1}, []):
+        assert _quick(value, 100) == repr(value)
 
 
 @given(values(max_leaves=14))

@@ -9,6 +9,7 @@ Examples:
   synth bench execute
   synth bench execute curriculum --limit 100
   synth bench execute cruxeval.jsonl --json
+  synth bench trace cruxeval.jsonl
 """
 
 
@@ -40,4 +41,29 @@ def execute(ctx: click.Context, source: str | None, limit: int | None, as_json: 
     comparison = measure(calls_from(source, limit))
     click.echo(json.dumps(comparison.to_json(), indent=2) if as_json else comparison.text())
     if any(timing.wrong for timing in comparison.timings[1:]):
+        ctx.exit(1)
+
+
+@bench.command(epilog=EPILOG)
+@click.argument("source", required=False, metavar="[DIR|FILE.jsonl]", type=click.Path())
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=None, metavar="N", help="Rows at most."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_context
+def trace(ctx: click.Context, source: str | None, limit: int | None, as_json: bool) -> None:
+    """What tracing adds to compiling and running, against settrace tracers that look at every value.
+
+    SOURCE is as for `synth bench execute`. The exit status is 1 if an output differs.
+
+    Programs run in this process, without the sandbox: give only rows that you trust.
+    """
+    import json
+
+    from synth.bench import calls_from
+    from synth.tracebench import measure_traces
+
+    timings = measure_traces(calls_from(source, limit))
+    click.echo(json.dumps(timings.to_json(), indent=2) if as_json else timings.text())
+    if any(timing.wrong for timing in timings.timings):
         ctx.exit(1)

@@ -36,7 +36,18 @@ Examples:
     "--levels", default="", metavar="L,L,…", help="Levels to make.  [default: all of the depth]"
 )
 @click.option(
-    "--tasks", default="output,input", show_default=True, metavar="T,T", help="Tasks of the rows."
+    "--tasks",
+    default="input,whitebox",
+    show_default=True,
+    metavar="T,T",
+    help="Tasks of the rows: output, input, whitebox.",
+)
+@click.option(
+    "--questions",
+    default="paper",
+    show_default=True,
+    metavar="PRESET",
+    help="Questions of whitebox rows: paper (next statement, value) or full.",
 )
 @click.option(
     "--out", default="curriculum", show_default=True, type=click.Path(), help="Output folder."
@@ -62,15 +73,15 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Replace the run in the output folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def generate(
-    depth: int, rows: int, seed: int, types: str, levels: str, tasks: str, out: str, jobs: int | None,
-    provider: str, inputs_per_program: int, exceptions: bool, resume: bool, overwrite: bool,
+    depth: int, rows: int, seed: int, types: str, levels: str, tasks: str, questions: str, out: str,
+    jobs: int | None, provider: str, inputs_per_program: int, exceptions: bool, resume: bool, overwrite: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Make a dataset of executed Python programs, offline and reproducibly.
 
     Programs are written under constraints (an operation to use, a structure to use it in), checked,
-    run in a sandbox on several inputs each, and stored as rows that ask for the output of a call, or
-    for an input that gives an output.
+    run in a sandbox on several inputs each, and stored as rows: what a call returns together with what
+    happens on the way (whitebox), an input that gives an output (input), or the output alone (output).
     """
     import shutil
 
@@ -86,6 +97,7 @@ def generate(
         provider=provider,
         inputs_per_program=inputs_per_program,
         tasks=tuple(names(tasks)),
+        questions=questions,
         exceptions=exceptions,
     )
     workers = usable_cores() if jobs is None else jobs

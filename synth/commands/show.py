@@ -128,8 +128,11 @@ def list_text(rows: list[Row], source: str) -> str:
 
 
 def row_text(row: Row, *, coloured: bool, with_prompt: bool) -> str:
-    """One row: what it is, the program, the call and what came of it."""
+    """One row: what it is, the program, the call, what came of it, and questions with answers."""
     import json
+
+    from rewards.row import Spec
+    from synth.questions import answer_text, sentence
 
     def strong(text: str) -> str:
         return click.style(text, bold=True) if coloured else text
@@ -155,6 +158,11 @@ def row_text(row: Row, *, coloured: bool, with_prompt: bool) -> str:
         parts.append(
             f"{strong('asked')}   {_code(f'assert {hidden} == {answer}', coloured).strip()}"
         )
+    if row.task == "whitebox":
+        parts.append("")
+        for number, question in enumerate(Spec.from_json(row.spec).questions, 1):
+            parts.append(printable(f"{number:>2}. {sentence(question, row.code)}"))
+            parts.append(f"    {strong(printable(answer_text(question)))}")
     if row.pass_rate is not None:
         parts.append(f"{strong('passed')}  {row.pass_rate:.0%} of {row.n_rollouts} rollouts")
     if with_prompt:

@@ -38,8 +38,8 @@ def stats(
     """Print figures over the rows in DIR (or in one .jsonl or .parquet file).
 
     Rows by level, task and split, distinct program shapes, operations seen, outputs per program,
-    executed statements, and the share of rows that lazy guesses solve. With --verify the exit
-    status is 1 if any output differs, with --check if any program breaks a rule.
+    executed statements, questions by kind, construct and level, and what lazy answers earn. With
+    --verify the exit status is 1 if any output differs, with --check if any program breaks a rule.
     """
     import json
     from pathlib import Path
@@ -47,6 +47,7 @@ def stats(
     from synth import report as figures
     from synth.dataset import read_manifest, read_rows
     from synth.journal import MANIFEST
+    from synth.question_figures import question_figures
     from synth.recheck import recheck
 
     rows = tuple(read_rows(source))
@@ -55,10 +56,13 @@ def stats(
     if trace:
         coverage = figures.statement_coverage(rows, workers=jobs)
     report = figures.compute(rows, coverage=coverage)
+    asked = question_figures(rows)
     checked = figures.verify(rows, workers=jobs) if verify else None
     ruled = recheck(rows, workers=jobs) if check else None
     if as_json:
         data = report.to_json()
+        if asked:
+            data["questions"] = asked.to_json()
         if manifest:
             data["funnel"] = manifest.funnel.to_json()
         if checked:
@@ -68,6 +72,8 @@ def stats(
         click.echo(json.dumps(data, indent=2))
     else:
         click.echo(figures.render(report), nl=False)
+        if asked:
+            click.echo(f"\n{asked.text()}")
         if manifest and manifest.funnel.stages:
             click.echo(f"\n{manifest.funnel.table()}")
         if checked:

@@ -1,0 +1,373 @@
+"""One grader for the difficulty filter, the reward and the evaluation.
+
+`grade` takes what a row asks (`Spec`) and what a model wrote (any container, see
+`rewards.answers.text_of`) and says of every part what it is worth and why. `grade_all` does so for a
+batch and runs identical input answers once. An answer to an output or white-box question is parsed,
+never run; the arguments of an input answer are run with *our* program, in the sandbox, and the host
+compares. Nothing that a completion holds makes it raise.
+
+Where a strict and a lenient reader differ, `Policy` decides.
+
+Not covered: what the grades are worth together (`rewards.shapes`), unit tests (`rewards.unittests`,
+which `grade` calls), trainers (`rewards.whitebox`).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rewards import values
+from rewards.answers import Extracted, code_of, extract, text_of
+from rewards.arguments import Arguments, read_arguments
+from rewards.assertions import Refused, is_asked_call, read_claim
+from rewards.grades import RIGHT, STATUSES, Grade, Graded, Policy, wrong
+from rewards.lexing import same_tokens
+from rewards.questions import grade_question
+from rewards.row import Spec
+
+if TYPE_CHECKING:
+    from rewards.sandbox import ExecutionResult, Job
+    from rewards.sandbox.executor import Executor
+
+__all__ = [
+    "STATUSES",
+    "Grade",
+    "Graded",
+    "Policy",
+    "grade",
+    "grade_all",
+    "same_statement",
+    "same_value",
+]
+
+_DEFAULT = Policy()
+_NO_ANSWER = {
+    "no_answer": Grade(0.0, "no_answer", "the completion holds no complete answer"),
+    "truncated": Grade(0.0, "truncated", "the completion stops before an answer is complete"),
+}
+
+
+def same_statement(a: str, b: str) -> bool:
+    """Whether two texts are the same statement: equal tokens, so `elif` is not `if`.
+
+    White space between tokens, comments and the kind of quotes are set aside; white space inside
+    strings is not. The relation that decides statement answers, and by which the question builder
+    finds statements that could be taken for one another.
+    """
+    return same_tokens(a.strip(), b.strip())
+
+
+def grade(
+    spec: Spec,
+    completion: object,
+    *,
+    policy: Policy = _DEFAULT,
+    pool: Executor | None = None,
+    truncated: bool = False,
+) -> Graded:
+    """What `completion` is worth as an answer to `spec`.
+
+    Args:
+        spec: what the row asks.
+        completion: what the model wrote, as the trainer hands it over.
+        policy: where readers differ.
+        pool: the sandbox to run input answers and unit tests in; default the shared one.
+        truncated: the server says that it stopped the completion for its length.
+
+    """
+    return grade_all([(spec, completion)], policy=policy, pool=pool, truncated=[truncated])[0]
+
+
+def grade_all(
+    pairs: Iterable[tuple[Spec, object]],
+    *,
+    policy: Policy = _DEFAULT,
+    pool: Executor | None = None,
+    truncated: Sequence[bool] | None = None,
+) -> list[Graded]:
+    """`grade` for a batch, in the same order. Identical input answers to a program run once."""
+    pending: list[_Pending] = []
+    for number, (spec, completion) in enumerate(pairs):
+        cut = bool(truncated[number]) if truncated is not None else False
+        pending.append(_first_pass(spec, completion, policy, cut))
+    _run_inputs([each for each in pending if each.arguments is not None], policy, pool)
+    _run_tests([each for each in pending if each.spec.task == "unittest"], policy, pool)
+    return [each.graded for each in pending]
+
+
+class _Pending:
+    """One completion on its way: what is known of it so far."""
+
+    __slots__ = ("arguments", "completion", "graded", "spec")
+
+    def __init__(self, spec: Spec, completion: object, graded: Graded) -> None:
+        self.spec = spec
+        self.completion = completion
+        self.graded = graded
+        self.arguments: Arguments | None = None
+
+
+def _first_pass(spec: Spec, completion: object, policy: Policy, truncated: bool) -> _Pending:
+    """All that can be said without running anything."""
+    if spec.task == "unittest":
+        return _Pending(spec, completion, Graded(spec.task))
+    started = time.perf_counter()
+    families = tuple([question.family for question in spec.questions])
+    found = extract(
+        text_of(completion),
+        answer_first=policy.answer_first,
+        marked=policy.form == "lenient",
+        truncated=truncated,
+    )
+    well_formed = float(found.well_formed)
+    if found.status != "found":
+        missing = _NO_ANSWER[found.status]
+        every = (missing,) * len(spec.questions)
+        return _Pending(spec, completion, Graded(spec.task, missing, every, families))
+    first, questions, counted = _parts(spec, found, policy)
+    pending = _Pending(spec, completion, Graded(spec.task))
+    try:
+        if spec.task == "input":
+            pending.arguments = _arguments(first, spec, policy)
+            io = Grade(None, "infrastructure", "not run yet")
+        else:
+            io = _output(first, spec, policy)
+    except Refused as refused:
+        io = wrong(str(refused))
+    pending.graded = Graded(
+        task=spec.task,
+        io=io,
+        questions=questions,
+        families=families,
+        format=well_formed * counted,
+        seconds=time.perf_counter() - started,
+    )
+    return pending
+
+
+def _parts(spec: Spec, found: Extracted, policy: Policy) -> tuple[str, tuple[Grade, ...], bool]:
+    """The text that answers io, the grades of the questions, and whether the count is right."""
+    if not spec.questions:
+        return code_of(found.answer), (), True
+    asked = 1 + len(spec.questions)
+    lines = found.aligned(asked)
+    first = lines[0].strip().strip("`") if lines else ""
+    if len(lines) != asked:
+        reason = f"{len(lines)} answers, expected {asked}: one for the assertion and each question"
+        return first, (wrong(reason),) * len(spec.questions), False
+    pairs = zip(spec.questions, lines[1:], strict=True)
+    grades = [
+        grade_question(question, line, spec.code, policy, same_value) for question, line in pairs
+    ]
+    return first, tuple(grades), True
+
+
+# ---------------------------------------------------------------------------------------------
+# Values
+
+
+def same_value(text: str, truth: str, policy: Policy = _DEFAULT) -> bool:
+    """Whether `text` writes the value `truth`, a canonical text. Raises `Refused` if it is no value."""
+    if text == truth:
+        return True
+    if policy.equality == "strict" and _PLAIN.fullmatch(text) and _PLAIN.fullmatch(truth):
+        return False  # both are canonical, and a value has one canonical text
+    try:
+        return _equals(values.parse(text), truth, policy)
+    except values.ValueTextError as error:
+        raise Refused(str(error)) from None
+
+
+_PLAIN = re.compile(r"-?[1-9][0-9]{0,17}|0|None|True|False|'[ !#-&(-\[\]-~]*'")
+
+
+def _equals(value: object, truth: str, policy: Policy) -> bool:
+    known = _truth(truth)
+    if known is None:
+        return False
+    expected, text = known
+    if policy.equality == "python" and values.equal(value, expected, "python"):
+        return True
+    if "{" in text:  # unordered, so its text is one of several
+        return values.equal(value, expected)
+    try:
+        return values.canonical(value, max_chars=len(text), max_depth=_DEPTH) == text
+    except values.Unrepresentable:  # longer than the truth, or deeper than any
+        return False
+
+
+_DEPTH = values.MAX_DEPTH_LIMIT
+
+
+@lru_cache(maxsize=8192)
+def _truth(text: str) -> tuple[object, str] | None:
+    """The value of a ground truth and its canonical text, once; None if it is no value."""
+    try:
+        value = values.parse(text)
+        return value, values.canonical(value, max_chars=_TRUTH_CHARS, max_depth=_DEPTH)
+    except (values.ValueTextError, values.Unrepresentable):
+        return None
+
+
+_TRUTH_CHARS = 20 * values.MAX_PARSE_CHARS
+
+
+# ---------------------------------------------------------------------------------------------
+# Output
+
+
+def _output(answer: str, spec: Spec, policy: Policy) -> Grade:
+    if spec.raises is not None:
+        name = answer.strip().strip("`'\"").strip()
+        parts = name.split(".")
+        if all(part.isidentifier() for part in parts) and parts[-1] == spec.raises:
+            return RIGHT
+        return wrong("another exception, or not the name of one alone")
+    prefix = f"assert {spec.entry}({spec.args}) == "
+    if answer.startswith(prefix) and "\n" not in answer:
+        rest = answer[len(prefix) :]
+        if rest == spec.output:
+            return RIGHT
+        if _PLAIN.fullmatch(rest):
+            return RIGHT if same_value(rest, spec.output, policy) else wrong("another value")
+        try:
+            value = values.parse(rest)
+        except values.ValueTextError as error:
+            if "," not in rest:  # else it may be a message
+                return wrong(str(error))
+        else:
+            if type(value) is not tuple:  # a tuple may be a value and a message
+                return RIGHT if _equals(value, spec.output, policy) else wrong("another value")
+    claim = read_claim(answer, spec.code, spec.entry, program=policy.program and not spec.questions)
+    if claim.call is not None and not is_asked_call(claim.call, spec.code, spec.entry, spec.args):
+        return wrong("the call is not the call asked about")
+    if claim.stated is None:
+        return wrong("the answer states no value")
+    return RIGHT if same_value(claim.stated, spec.output, policy) else wrong("another value")
+
+
+# ---------------------------------------------------------------------------------------------
+# Input
+
+
+def _arguments(answer: str, spec: Spec, policy: Policy) -> Arguments:
+    found = read_arguments(
+        answer, spec.code, spec.entry, program=policy.program and not spec.questions
+    )
+    if found.stated is not None:
+        if spec.raises is not None:
+            raise Refused("the answer states a value, and the call is to raise")
+        if not same_value(found.stated, spec.output, policy):
+            raise Refused("the answer states another value than the one asked for")
+    return found
+
+
+def _run_inputs(pending: list[_Pending], policy: Policy, pool: Executor | None) -> None:
+    """Run the arguments of all, each (program, arguments) once, and set their grades."""
+    from rewards.sandbox import Job
+
+    jobs: dict[tuple[str, str, str], Job] = {}
+    groups: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+    for each in pending:
+        assert each.arguments is not None
+        key = (each.spec.code, each.spec.entry, each.arguments.text)
+        if key not in jobs:
+            jobs[key] = Job(each.spec.code, each.spec.entry, each.arguments.text)
+            # A lambda is code of the model's: it shares a child with no other answer.
+            lane = key if each.arguments.runs_code else key[:2]
+            groups.setdefault(lane, []).append(key)
+    if not jobs:
+        return
+    results = _results(jobs, list(groups.values()), pool)
+    for each in pending:
+        assert each.arguments is not None
+        result = results[each.spec.code, each.spec.entry, each.arguments.text]
+        seconds = getattr(result, "wall_seconds", 0.0)
+        each.graded = replace(
+            each.graded,
+            io=_ran(result, each.spec, policy),
+            seconds=each.graded.seconds + seconds,
+        )
+
+
+_Key = tuple[str, str, str]
+
+
+def _results(
+    jobs: dict[_Key, Job], groups: list[list[_Key]], pool: Executor | None
+) -> dict[_Key, ExecutionResult | str]:
+    """What came of each job, or in words why the sandbox could not run it."""
+    from rewards.sandbox import SandboxError, run_groups
+
+    run = run_groups if pool is None else pool.run_groups
+    try:
+        lists = run([[jobs[key] for key in keys] for keys in groups])
+    except (SandboxError, OSError) as error:
+        return dict.fromkeys(jobs, str(error))
+    found: dict[_Key, ExecutionResult | str] = {}
+    for keys, results in zip(groups, lists, strict=True):
+        found.update(zip(keys, results, strict=True))
+    return found
+
+
+def _ran(result: ExecutionResult | str, spec: Spec, policy: Policy) -> Grade:
+    """The grade of arguments with which our program did what `result` says."""
+    if isinstance(result, str):
+        return Grade(None, "infrastructure", result)
+    if result.outcome == "infrastructure":
+        return Grade(None, "infrastructure", result.detail)
+    if result.outcome == "timed_out":
+        return Grade(
+            0.0, "timed_out", f"the program does not end on these arguments: {result.detail}"
+        )
+    if spec.raises is not None:
+        if result.outcome == "raised" and result.error_type == spec.raises:
+            return RIGHT
+        return wrong("the call does not raise the exception asked for")
+    if result.outcome == "raised":
+        return wrong(f"the call raises {result.error_type}")
+    if result.outcome != "returned":
+        return wrong(f"the call does not return: {result.outcome}")
+    if result.value is None:
+        return wrong(f"the call returns a value without a text: {result.unrepresentable}")
+    try:
+        right = same_value(result.value, spec.output, policy)
+    except Refused as refused:
+        return wrong(str(refused))
+    return RIGHT if right else wrong("the call returns another value")
+
+
+# ---------------------------------------------------------------------------------------------
+# Unit tests
+
+
+def _run_tests(pending: list[_Pending], policy: Policy, pool: Executor | None) -> None:
+    if not pending:
+        return
+    from rewards.sandbox import SandboxError
+    from rewards.unittests import grade_tests_all
+
+    try:
+        found = grade_tests_all([(each.spec, each.completion) for each in pending], pool=pool)
+    except SandboxError as error:
+        for each in pending:
+            lost = Grade(None, "infrastructure", str(error))
+            each.graded = replace(each.graded, tests=lost)
+        return
+    for each, one in zip(pending, found, strict=True):
+        score, status = one.score, one.status
+        if policy.tests == "all" and one.all_passed is not None:
+            # A test that failed decides, also where another was lost.
+            score = float(one.all_passed)
+            status = "wrong" if status == "infrastructure" else status
+        each.graded = replace(
+            each.graded,
+            tests=Grade(score, status, one.reason),
+            format=float(one.well_formed),
+            seconds=each.graded.seconds + one.seconds,
+        )
