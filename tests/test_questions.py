@@ -131,7 +131,10 @@ def rows(preset: str) -> tuple[tuple[Run, Asked], ...]:
 
 
 def cases() -> list[dict[str, Any]]:
-    text = (SHARED / "cases" / "trace_cases.jsonl").read_text(encoding="utf-8")
+    path = SHARED / "cases" / "trace_cases.jsonl"
+    if not path.exists():
+        pytest.skip("the shared cases are not in this checkout")
+    text = path.read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 

@@ -42,7 +42,7 @@ def changes(case: dict[str, Any]) -> list[dict[str, Any] | None]:
 
 def test_hand_worked_programs() -> None:
     if not CASES.exists():
-        pytest.skip("shared cases are not here")
+        pytest.skip("the shared cases are not in this checkout")
     for line in CASES.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         text = f"{case['code']}\n\nprint({case['entry']}({case['args']}))\n"

@@ -47,7 +47,7 @@ def states_of(
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
-        pytest.skip("shared cases are not here")
+        pytest.skip("the shared cases are not in this checkout")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
