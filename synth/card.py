@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from rewards.row import COLUMNS, Row
+from rewards.row import COLUMNS, Row, Spec
 from synth.dataset import data_files
 from synth.errors import PublishError, closest
 from synth.journal import CARD, MANIFEST
 from synth.manifest import Manifest
+from synth.questions import answer_text, sentence
 from synth.report import QUANTILES, Report
 
 if TYPE_CHECKING:
@@ -146,9 +147,13 @@ def _fenced(text: str, language: str = "") -> str:
 def _example(row: Row) -> str:
     shown = f"{row.code.rstrip()}\n\n# {row.entry}({row.args})\n# -> {row.output}"
     facts = (
-        f"Row `{row.id}`: level {row.level}, `{row.operation}`, {row.n_steps} executed statements."
+        f"Row `{row.id}`: task {row.task}, level {row.level}, `{row.operation}`, {row.n_steps} executed"
+        " statements."
     )
-    return f"{facts}\n\n{_fenced(shown, 'python')}"
+    asked = Spec.from_json(row.spec).questions
+    lines = [f"{sentence(one, row.code)}\n   # -> {answer_text(one)}" for one in asked]
+    questions = f"\n\n{_fenced(chr(10).join(lines))}" if lines else ""
+    return f"{facts}\n\n{_fenced(shown, 'python')}{questions}"
 
 
 def _column_lines() -> list[tuple[str, str, str]]:

@@ -301,7 +301,8 @@ def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateCo
     }
     manifest = replace(manifest, funnel=_funnel(done), figures=figures)
     report = compute(rows, coverage=coverage_in(figures))
-    example = next((row for row in rows if row.level == max(config.wanted_levels)), rows[0])
+    highest = [row for row in rows if row.level == max(config.wanted_levels)] or rows
+    example = next((row for row in highest if row.task == "whitebox"), highest[0])
     return write_dataset(
         target, rows, manifest, card=lambda complete: render_card(complete, report, example)
     )
