@@ -238,7 +238,7 @@ def _columns() -> tuple[Column, ...]:
         "path_id": "Digest of the set of branches that the call takes.",
         "pass_rate": "Share of the evaluator's completions that pass, in [0, 1]; null if unknown.",
         "n_rollouts": "Completions behind `pass_rate`; null if unknown.",
-        "evaluator": "Model that was measured; null if none was.",
+        "evaluator": "Model that was measured, with its sampling and the date; null if none was.",
         "solver": "Strong model that solved the row; null if none was asked.",
         "provider": "Who wrote the program: `grammar` or the name of a model server.",
         "prompt_version": "Version of the text in `prompt`.",
