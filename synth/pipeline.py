@@ -66,7 +66,6 @@ STAGES = (
     "questions.wording", "questions.facts", "questions.truth", "questions.implications",
     "questions.rules", "questions.records", "questions.candidates", "questions.sampling", "questions",
     "inquiry", "narration",
-    "narration",
     "dedup",
     "manifest", "journal", "dataset", "report", "question_figures", "recheck", "card", "publish",
     "difficulty.stopping", "difficulty.config", "difficulty.labels", "difficulty.judging",
