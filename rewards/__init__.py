@@ -10,6 +10,8 @@ of its modules; each public name is loaded on first use.
 - `rewards.sandbox`: runs programs that nobody trusts.
 - `rewards.grading`: what a completion's answers are worth, each with a reason.
 - `rewards.whitebox`, `rewards.unittests`: the reward callables that a trainer is pointed at.
+- `rewards.adapters`: the same for trainers that call with another signature.
+- `rewards.selftest()`: scores known answers and fails loudly; call it at the start of a run.
 """
 
 from __future__ import annotations
@@ -18,7 +20,17 @@ TYPE_CHECKING = False  # not from `typing`, which is slow to load
 if TYPE_CHECKING:
     from typing import Any
 
-    from rewards import grading, row, sandbox, shapes, unittests, values, whitebox
+    from rewards import (
+        adapters,
+        grading,
+        row,
+        sandbox,
+        selfcheck,
+        shapes,
+        unittests,
+        values,
+        whitebox,
+    )
     from rewards.grades import Grade, Graded, Policy
     from rewards.grading import grade, grade_all, same_statement
     from rewards.row import SCHEMA_VERSION, Question, Row, RowError, Spec, SpecError
@@ -32,6 +44,7 @@ if TYPE_CHECKING:
         run,
         run_group,
     )
+    from rewards.selfcheck import SelfTestError, selftest
     from rewards.shapes import maximum, total
     from rewards.unittests import TestPolicy, TestsGrade, UnitTestReward, grade_tests
     from rewards.values import Unrepresentable, ValueTextError, canonical, equal, parse, type_name
@@ -64,6 +77,8 @@ _HOME = {
     "TestsGrade": "unittests",
     "UnitTestReward": "unittests",
     "grade_tests": "unittests",
+    "SelfTestError": "selfcheck",
+    "selftest": "selfcheck",
     "Reward": "whitebox",
     "score": "whitebox",
     "Unrepresentable": "values",
@@ -73,7 +88,10 @@ _HOME = {
     "parse": "values",
     "type_name": "values",
 }
-_MODULES = ("grading", "row", "sandbox", "shapes", "unittests", "values", "whitebox")
+_MODULES = (
+    *("adapters", "grading", "row", "sandbox", "selfcheck", "shapes", "unittests", "values"),
+    "whitebox",
+)
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -89,6 +107,7 @@ __all__ = [
     "RowError",
     "SandboxError",
     "SandboxPool",
+    "SelfTestError",
     "Spec",
     "SpecError",
     "TestPolicy",
@@ -96,6 +115,7 @@ __all__ = [
     "UnitTestReward",
     "Unrepresentable",
     "ValueTextError",
+    "adapters",
     "canonical",
     "equal",
     "grade",
@@ -111,6 +131,8 @@ __all__ = [
     "same_statement",
     "sandbox",
     "score",
+    "selfcheck",
+    "selftest",
     "shapes",
     "total",
     "type_name",

@@ -36,6 +36,12 @@ REWARDS = (
     "lexing", "answers", "assertions", "arguments", "grades", "questions",
     "courier", "candidates", "rounds", "outputs", "checking", "cases", "unittests",
     "grading", "shapes", "whitebox",
+    "adapters.scoring", "adapters.plain", "adapters.trl", "adapters.verl", "adapters.openrlhf",
+    "adapters.verifiers", "adapters.slime", "adapters.ms_swift", "adapters.areal", "adapters.rllm",
+    "adapters.skyrl", "adapters.nemo_rl", "adapters",
+    "adapters.files.execverify_verl", "adapters.files.execverify_openrlhf",
+    "adapters.files.execverify_swift", "adapters.files",
+    "selfcheck",
 )  # fmt: skip
 """Modules of `rewards` in the order in which they may import each other."""
 
