@@ -124,6 +124,9 @@ _LONGEST_SPECIAL = 60
 
 def _trimmed(text: str) -> str:
     """`text` without white space and special tokens before and after it."""
+    text = text.strip(_BLANK)
+    if not text or (text[-1] not in ">]" and text[0] not in "<["):
+        return text
     start, end = 0, len(text)
     while True:
         while start < end and text[end - 1] in _BLANK:
@@ -153,6 +156,11 @@ _TAG = re.compile(r"<(/?)(answer|think|thinking|thought|reasoning)>")
 _ANY_TAG = re.compile(
     r"[<\[] ?(/?) ?(answer|think|thinking|thought|reasoning|seed:think) ?[>\]]", re.IGNORECASE
 )
+_NO_TAG = r"[^<]*(?:<(?!/?(?:answer|think|thinking|thought|reasoning)>)[^<]*)*"
+_ASKED_FORM = re.compile(
+    rf"[ \t\n]*<(reasoning|think|thinking|thought)>{_NO_TAG}</\1>\s*<answer>({_NO_TAG})</answer>[ \t\n]*"
+)
+"""The form that prompts ask for and nearly all completions have; what it says takes no scan."""
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _MARKED_ANSWER = re.compile(r"^[ \t*]*(?:final )?answer[ *]*:[ *]*(\S.*)$", re.I | re.M)
 
@@ -173,8 +181,12 @@ def extract(
         _, final, text = text.rpartition(_FINAL_CHANNEL)
         if not final:
             return Extracted("truncated")  # still in its analysis
+    any_tag = "[THINK]" in text or "seed:think" in text
+    asked = None if any_tag else _ASKED_FORM.fullmatch(text)
+    if asked is not None:
+        return _found(_trimmed(asked.group(2)), well_formed=True)
     text = _trimmed(text)
-    scan = _Scan(text, _ANY_TAG if "[THINK]" in text or "seed:think" in text else _TAG)
+    scan = _Scan(text, _ANY_TAG if any_tag else _TAG)
     block = scan.answer(answer_first)
     if (
         block is None
@@ -189,6 +201,10 @@ def extract(
     else:
         answer = _trimmed(text[block[0] : block[1]])
         well_formed = scan.well_formed(block)
+    return _found(answer, well_formed=well_formed)
+
+
+def _found(answer: str, *, well_formed: bool) -> Extracted:
     if len(answer) > MAX_ANSWER_CHARS:
         return Extracted("no_answer")
     markers_removed, _ = _without_markers(answer)

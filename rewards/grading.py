@@ -105,11 +105,17 @@ class _Pending:
 
     __slots__ = ("arguments", "completion", "graded", "spec")
 
-    def __init__(self, spec: Spec, completion: object, graded: Graded) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        completion: object,
+        graded: Graded,
+        arguments: Arguments | None = None,
+    ) -> None:
         self.spec = spec
         self.completion = completion
         self.graded = graded
-        self.arguments: Arguments | None = None
+        self.arguments = arguments
 
 
 def _first_pass(spec: Spec, completion: object, policy: Policy, truncated: bool) -> _Pending:
@@ -130,16 +136,16 @@ def _first_pass(spec: Spec, completion: object, policy: Policy, truncated: bool)
         every = (missing,) * len(spec.questions)
         return _Pending(spec, completion, Graded(spec.task, missing, every, families))
     first, questions, counted = _parts(spec, found, policy)
-    pending = _Pending(spec, completion, Graded(spec.task))
+    arguments = None
     try:
         if spec.task == "input":
-            pending.arguments = _arguments(first, spec, policy)
+            arguments = _arguments(first, spec, policy)
             io = Grade(None, "infrastructure", "not run yet")
         else:
             io = _output(first, spec, policy)
     except Refused as refused:
         io = wrong(str(refused))
-    pending.graded = Graded(
+    graded = Graded(
         task=spec.task,
         io=io,
         questions=questions,
@@ -147,7 +153,7 @@ def _first_pass(spec: Spec, completion: object, policy: Policy, truncated: bool)
         format=well_formed * counted,
         seconds=time.perf_counter() - started,
     )
-    return pending
+    return _Pending(spec, completion, graded, arguments)
 
 
 def _parts(spec: Spec, found: Extracted, policy: Policy) -> tuple[str, tuple[Grade, ...], bool]:
@@ -175,7 +181,7 @@ def same_value(text: str, truth: str, policy: Policy = _DEFAULT) -> bool:
     """Whether `text` writes the value `truth`, a canonical text. Raises `Refused` if it is no value."""
     if text == truth:
         return True
-    if policy.equality == "strict" and _PLAIN.fullmatch(text) and _PLAIN.fullmatch(truth):
+    if policy.equality == "strict" and _is_plain(text) and _is_plain(truth):
         return False  # both are canonical, and a value has one canonical text
     try:
         return _equals(values.parse(text), truth, policy)
@@ -183,7 +189,25 @@ def same_value(text: str, truth: str, policy: Policy = _DEFAULT) -> bool:
         raise Refused(str(error)) from None
 
 
-_PLAIN = re.compile(r"-?[1-9][0-9]{0,17}|0|None|True|False|'[ !#-&(-\[\]-~]*'")
+_SCALAR = (
+    r"(?:-?[1-9][0-9]{0,17}|0|None|True|False|'[ !#-&(-\[\]-~]*'"
+    r"|-?(?=[0-9.]{3,16}(?![0-9.]))(?:0|[1-9][0-9]*)\.(?:0|[0-9]*[1-9]))"
+)
+_TUPLE = rf"\((?:{_SCALAR}(?:,|(?:, {_SCALAR})+))?\)"
+
+
+def _listed(item: str) -> str:
+    return rf"\[(?:{item}(?:, {item})*)?\]"
+
+
+_FLAT = rf"(?:{_SCALAR}|{_TUPLE})"
+_PLAIN = re.compile(rf"{_FLAT}|{_listed(rf'(?:{_FLAT}|{_listed(_FLAT)})')}")
+"""Texts that are canonical: no other text of this form writes the same value."""
+
+
+@lru_cache(maxsize=8192)
+def _is_plain(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None
 
 
 def _equals(value: object, truth: str, policy: Policy) -> bool:
@@ -233,7 +257,7 @@ def _output(answer: str, spec: Spec, policy: Policy) -> Grade:
         rest = answer[len(prefix) :]
         if rest == spec.output:
             return RIGHT
-        if _PLAIN.fullmatch(rest):
+        if _is_plain(rest):
             return RIGHT if same_value(rest, spec.output, policy) else wrong("another value")
         try:
             value = values.parse(rest)

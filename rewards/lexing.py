@@ -56,8 +56,15 @@ _TOKEN = re.compile(
 )
 _PLAIN = r"[^()\[\]{}'\"\\#\n]*"
 _STRINGS = rf"{_PLAIN}(?:(?:'[^'\\\n]*'|\"[^\"\\\n]*\"){_PLAIN})*"
+
+
+def _nested(inner: str) -> str:
+    return rf"{_STRINGS}(?:(?:\({inner}\)|\[{inner}\]|\{{{inner}\}}){_STRINGS})*"
+
+
+_BALANCED = _nested(_nested(_STRINGS))
 _SIMPLE = re.compile(
-    rf"{_STRINGS}(?:(?:\n|\({_STRINGS}\)|\[{_STRINGS}\]|\{{{_STRINGS}\}}){_STRINGS})*"
+    rf"{_STRINGS}(?:(?:\n|\({_BALANCED}\)|\[{_BALANCED}\]|\{{{_BALANCED}\}}){_STRINGS})*"
 )
 """Lines of which none is continued, told without cutting them into tokens, which takes far longer."""
 _OPEN = {")": "(", "]": "[", "}": "{"}
@@ -86,6 +93,8 @@ def logical_lines(text: str) -> tuple[str, ...]:
     A bracket that is never closed continues nothing, so that one unfinished answer does not swallow
     the next ones. Line ends must be `\\n`.
     """
+    if "\n" not in text:
+        return (text,) if text.strip() else ()
     if _SIMPLE.fullmatch(text) and "'''" not in text and '"""' not in text:
         return tuple([line for line in text.split("\n") if line.strip()])
     cut = list(tokens(text))
@@ -136,7 +145,8 @@ def split_value_and_type(text: str) -> tuple[str, str] | None:
     before, mark, after = text.rpartition(";")
     if not mark:
         return None
-    if not any(quote in text for quote in "'\"#"):
+    if "#" not in text and "'" not in after and '"' not in after:
+        # A text that holds the semicolon would have to end after it.
         return before.strip(), after.strip()
     parts = [(kind, part) for kind, part in tokens(text) if kind != "comment"]
     marks = [number for number, token in enumerate(parts) if token == ("op", ";")]

@@ -55,6 +55,8 @@ def grade_question(
 def _is_value(
     line: str, answer: ValueAnswer, question: Question, policy: Policy, same_value: SameValue
 ) -> bool:
+    if line == f"{answer.value}; {answer.type}":
+        return True
     pieces = split_value_and_type(line)
     if pieces is None:
         raise Refused("expected `value; type`")

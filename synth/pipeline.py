@@ -67,12 +67,14 @@ STAGES = (
     "questions.rules", "questions.records", "questions.candidates", "questions.sampling", "questions",
     "inquiry", "narration",
     "dedup",
-    "manifest", "journal", "dataset", "report", "question_figures", "recheck", "card", "publish",
+    "progress", "manifest", "journal", "dataset", "grade_files",
+    "report", "question_figures", "recheck", "card", "publish",
     "difficulty.stopping", "difficulty.config", "difficulty.labels", "difficulty.judging",
     "difficulty.measuring", "difficulty.tables", "difficulty.filtering", "difficulty", "chains",
-    "config", "pipeline", "engine", "bench", "tracebench",
+    "config", "pipeline", "engine", "bench", "tracebench", "rewardbench",
     "cli", "commands", "commands.generate", "commands.difficulty", "commands.show", "commands.stats",
-    "commands.constraints", "commands.trace", "commands.ask", "commands.publish", "commands.bench",
+    "commands.constraints", "commands.trace", "commands.ask", "commands.grade", "commands.audit",
+    "commands.publish", "commands.bench",
 )  # fmt: skip
 """All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
 

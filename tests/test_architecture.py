@@ -36,6 +36,8 @@ REWARDS = (
     "lexing", "answers", "assertions", "arguments", "grades", "questions",
     "courier", "candidates", "rounds", "outputs", "checking", "cases", "unittests",
     "grading", "shapes", "whitebox",
+    "truths", "hacks.records", "hacks.outputs", "hacks.inputs", "hacks.questions",
+    "hacks.completions", "hacks.programs", "hacks", "audit",
     "adapters.scoring", "adapters.plain", "adapters.trl", "adapters.verl", "adapters.openrlhf",
     "adapters.verifiers", "adapters.slime", "adapters.ms_swift", "adapters.areal", "adapters.rllm",
     "adapters.skyrl", "adapters.nemo_rl", "adapters",

@@ -133,7 +133,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"inputs_per_program": 51}, r"--inputs-per-program is 51"),
     ({"levels": (1, 7)}, r"--levels has 7; --depth 3 gives the levels 1, 2, 3, 4, 5, 6"),
     ({"depth": 0, "levels": (3,)}, r"--levels has 3; --depth 0 gives the levels 1, 2"),
-    ({"tasks": ("outputt",)}, r"--tasks has 'outputt'.*output or input or whitebox.*did you mean 'output'"),
+    (
+        {"tasks": ("outputt",)},
+        r"--tasks has 'outputt'.*output or input or whitebox.*did you mean 'output'",
+    ),
     ({"tasks": ()}, r"--tasks is empty; expected some of output, input"),
     ({"provider": "gramar"}, r"--provider is 'gramar'.*did you mean 'grammar'"),
     ({"types": ("strr",)}, r"'strr'.*'str'"),

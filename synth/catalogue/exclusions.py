@@ -43,6 +43,7 @@ EXCLUDED: tuple[tuple[str, str], ...] = tuple(
         ("changes or reads global state", "decimal", "getcontext setcontext localcontext"),
         ("context with state", "decimal", "Context*"),
         ("clears a cache of the process", "re", "purge"),
+        ("gone from Python 3.13", "re", "template"),
         ("takes an arbitrary element: depends on the hash seed", "set", "pop"),
         ("no builtin type supports @", "operator", "matmul imatmul"),
         ("reads the clock", "datetime", "date.today datetime.today datetime.now datetime.utcnow"),

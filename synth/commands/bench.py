@@ -10,6 +10,7 @@ Examples:
   synth bench execute curriculum --limit 100
   synth bench execute cruxeval.jsonl --json
   synth bench trace cruxeval.jsonl
+  synth bench reward cruxeval.jsonl --limit 64
 """
 
 
@@ -64,6 +65,32 @@ def trace(ctx: click.Context, source: str | None, limit: int | None, as_json: bo
     from synth.tracebench import measure_traces
 
     timings = measure_traces(calls_from(source, limit))
+    click.echo(json.dumps(timings.to_json(), indent=2) if as_json else timings.text())
+    if any(timing.wrong for timing in timings.timings):
+        ctx.exit(1)
+
+
+@bench.command(epilog=EPILOG)
+@click.argument("source", required=False, metavar="[DIR|FILE.jsonl]", type=click.Path())
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=None, metavar="N", help="Rows at most."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_context
+def reward(ctx: click.Context, source: str | None, limit: int | None, as_json: bool) -> None:
+    """Completions graded per CPU-second, against a new interpreter per completion.
+
+    SOURCE is as for `synth bench execute`; a row takes about half a second. The table names what holds
+    the code of others in at each speed. The exit status is 1 if a verdict differs.
+
+    The baseline runs the programs as they are, outside the sandbox: give only rows that you trust.
+    """
+    import json
+
+    from synth.bench import calls_from
+    from synth.rewardbench import measure_rewards
+
+    timings = measure_rewards(calls_from(source, limit))
     click.echo(json.dumps(timings.to_json(), indent=2) if as_json else timings.text())
     if any(timing.wrong for timing in timings.timings):
         ctx.exit(1)
