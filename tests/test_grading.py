@@ -643,6 +643,14 @@ def opinion(completion: str, spec: Spec) -> bool:
     node: Any = body.test if isinstance(body, ast.Assert) else getattr(body, "value", None)
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node]
     for side in sides:
+        # `literal_eval` reads one sign, our parser any number of them.
+        while isinstance(side, ast.UnaryOp) and isinstance(side.operand, ast.UnaryOp):
+            if type(side.op) is not type(side.operand.op) and isinstance(side.op, ast.UAdd):
+                side = side.operand
+            elif isinstance(side.op, ast.USub) and isinstance(side.operand.op, ast.USub):
+                side = side.operand.operand
+            else:
+                side.operand = side.operand.operand
         try:
             if values.canonical(ast.literal_eval(side)) == spec.output:
                 return True
