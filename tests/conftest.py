@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 EXPECTED_SKIPS = re.compile(
-    r"run with --run|not in this checkout|is not there|installed here|on this machine|Linux kernel"
+    r"run with --run|not in this checkout|(is|are) not there|installed here|on this machine|Linux kernel"
     r"|kernel does not list|reads the bytecode"
 )
 """Why a test may be skipped in CI: costly, data or interpreter or platform not at hand."""
