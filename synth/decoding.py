@@ -359,8 +359,15 @@ class EventDecoder(_Decoder):
             self.end("raised")
         elif event == tracer.ASYNC:
             self.flags.add("async")
+        elif event >= tracer.FIRST_CASE and self.open_kind() == "Match":
+            self.end("completed", f"case {(event - tracer.FIRST_CASE) // 8}")
         elif event != tracer.NOTHING:
             raise TraceError(f"unknown event {event}")
+
+    def open_kind(self) -> str:
+        """Kind of the open step's statement in the running frame; empty if there is none."""
+        step = self.open[self.stack[-1]] if self.stack else -1
+        return self.table.statements[self.sequence[step]].kind if step >= 0 else ""
 
     def push(self, name: str, scope: int) -> None:
         super().push(name, scope)

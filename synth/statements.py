@@ -102,10 +102,23 @@ def _qualified_name(
 ) -> str:
     if not isinstance(node, tracer.ScopeNode):
         return ""
-    if function < 0:
+    if function < 0 or node.name in _declared_global(sites[function].node):
         return node.name
     inside_function = isinstance(sites[function].node, tracer.FunctionNode)
     return names[function] + (".<locals>." if inside_function else ".") + node.name
+
+
+def _declared_global(scope: ast.stmt) -> frozenset[str]:
+    """Names that a function or class declares `global` in its own text."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+        elif not isinstance(node, (*tracer.ScopeNode, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found)
 
 
 def statements(code: str) -> tuple[Statement, ...]:

@@ -36,8 +36,8 @@ Flags in the report: `step_limit`, `recursion_error`, `threads`, `async`, `gener
 about 17 nested blocks).
 
 Known gaps: a RecursionError that is swallowed outside the program's own `try`, `with` and entry goes
-unseen, as does one inside an exception group. If binding the target of `with … as` raises, the step
-ends only after `__exit__`. Steps inside code that the program makes with `exec` do not exist.
+unseen, as does one inside an exception group. A function called by a lambda that `yield from` runs
+counts as called by whoever resumed the generator. Steps inside code that the program makes with `exec` do not exist.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ import binascii
 import gc
 import itertools
 import os
+import re
 import sys
 import types
 import zlib
@@ -62,6 +63,8 @@ START, DONE, PASSED, FETCH, TRUE, FALSE, ENTER, OTHER = range(8)
 EXIT, SUSPEND, RAISED, NOTHING, ASYNC = (OTHER + 8 * n for n in range(5))
 """Events without a statement: a frame ends; a generator is about to yield; the open step of the
 current frame has raised; no event at all; a coroutine began."""
+FIRST_CASE = OTHER + 8 * 16
+"""FIRST_CASE + 8 * n: case n of the open `match` was chosen, and its block begins with no step."""
 
 MAX_STEPS = 100_000
 CAPTURE_FRAMES = 500
@@ -217,6 +220,7 @@ _BACK = ast.Attribute(value=_call("getframe"), attr="f_back", ctx=ast.Load(), **
 _CALLER = ast.Expr(
     value=_call("append", ast.UnaryOp(op=ast.Invert(), operand=_call("id", _BACK), **_AT)), **_AT
 )
+_SLOT = ast.Constant(value=_MARK + "slot", **_AT)
 _THROWN = ast.Expr(value=_call("thrown"), **_AT)
 _RERAISE = ast.Raise(exc=None, cause=None, **_AT)
 _ANY_ERROR = ast.Constant(value=_MARK + "BaseException", **_AT)
@@ -325,6 +329,7 @@ class _Instrumenter:
         self.captures = captures
         self.number = {site.node: number for number, site in enumerate(sites)}
         self.has_yields = "yield" in source
+        self.delegates = self.has_yields and re.search(r"\byield\s+from\b", source) is not None
         self.has_continues = "continue" in source
         self.generator = False
         self.loops: list[int] = []
@@ -366,6 +371,8 @@ class _Instrumenter:
         events: list[ast.stmt] = [_EVENT[ENTER + 8 * self.number[node]]]
         if self.generator:
             events += (_SWITCH, _CALLER)
+        elif self.delegates:
+            events.append(_CALLER)  # it may be a generator that waits in `yield from`
         watched = self.block(body) or [_EVENT[NOTHING]]
         whole = ast.Try(body=watched, handlers=[], orelse=[], finalbody=[_EVENT[EXIT]], **_AT)
         node.body = [*doc, *events, whole]
@@ -496,16 +503,29 @@ class _Instrumenter:
         inner = self.block(node.body, DONE + number)
         # `with a, b` is `with a: with b`: entering b may raise, and then `a.__exit__` runs.
         for item in reversed(node.items[1:]):
-            inner = _on_error(inner, _EVENT[RAISED], _SEEN)
+            inner = _on_error(self.bound(item) + inner, _EVENT[RAISED], _SEEN)
             place = {name: getattr(item.context_expr, name) for name in _AT}
             inner = [ast.With(items=[item], body=inner, **place)]
+        node.body = _on_error(self.bound(node.items[0]) + inner, _EVENT[RAISED], _SEEN)
         node.items[1:] = []
-        node.body = _on_error(inner, _EVENT[RAISED], _SEEN)
         out += (_EVENT[START + number], node)
 
+    def bound(self, item: ast.withitem) -> list[ast.stmt]:
+        """Binds the target of `with … as target` where a failure is seen before `__exit__` runs.
+
+        The value waits in a dict of ours for no longer than it takes to bind it: `slot[0]` is the
+        target instead, and `target = slot.pop(0)` the first thing in the block.
+        """
+        target = item.optional_vars
+        if target is None or isinstance(target, ast.Name):
+            return []  # binding a name does not fail
+        item.optional_vars = ast.Subscript(value=_SLOT, slice=_number(0), ctx=ast.Store(), **_AT)
+        place = {name: getattr(target, name) for name in _AT}
+        return [ast.Assign(targets=[target], value=_call("unslot", _number(0)), **place)]
+
     def match_(self, node: ast.Match, number: int, out: list[ast.stmt]) -> None:
-        for case in node.cases:
-            case.body = self.block(case.body, DONE + number)
+        for index, case in enumerate(node.cases):
+            case.body = self.block(case.body, FIRST_CASE + 8 * index)
         last = node.cases[-1]
         catches_all = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
         if not catches_all or last.guard is not None:
@@ -521,6 +541,8 @@ class _Instrumenter:
             node.body = _on_error(node.body, _EVENT[RAISED])
         for handler in node.handlers:
             handler.body = [_SEEN, *self.block(handler.body)]
+            if handler.name:  # which Python unbinds on the way out, after the step has raised
+                handler.body = _on_error(handler.body, _EVENT[RAISED])
         node.orelse = self.block(node.orelse)
         node.finalbody = self.block(node.finalbody)
         out += (_EVENT[PASSED + number], node)
@@ -641,6 +663,7 @@ class Recorder:
         if not instrumented:
             self._flags.add("not_instrumented")
         append, returned = self._capturers() if captures else (self._events.append, None)
+        slot: dict[int, object] = {}
         return _bind(
             code,
             {
@@ -655,6 +678,8 @@ class Recorder:
                 "repeat": itertools.repeat,
                 "map": map,
                 "second": {}.get,
+                "slot": slot,
+                "unslot": slot.pop,
                 "BaseException": BaseException,
             },
         )
