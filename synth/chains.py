@@ -8,7 +8,7 @@ before it is kept, white-box answers included. Does not train on them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from synth.prompts import Messages
 from synth.questions import answer_text
 from synth.seeds import rng
 from synth.states import States, everything
-from synth.traces import Trace
+from synth.traces import Trace, TraceError
 
 __all__ = ["Chain", "Dropped", "answers_of", "model_chains", "narrated_chains"]
 
@@ -62,8 +62,7 @@ class Dropped:
 def narrated_chains(rows: Iterable[Row], sandbox: SandboxPool) -> Iterator[Chain | Dropped]:
     """A chain for each row of a task that has one, in order, from the run of its program.
 
-    Every program runs twice per input, in the sandbox. Raises `TraceError` for a program that does not do
-    the same again, `SandboxError` if nothing can run.
+    Every program runs twice per input, in the sandbox. Raises `SandboxError` if nothing can run.
     """
     followed: dict[tuple[str, str, str], tuple[Trace, States] | None] = {}
     for row in rows:
@@ -84,14 +83,17 @@ def narrated_chains(rows: Iterable[Row], sandbox: SandboxPool) -> Iterator[Chain
 
 
 def _follow(row: Row, sandbox: SandboxPool) -> tuple[Trace, States] | None:
-    """Trace and states of the row's call; None if it left no good trace."""
+    """Trace and states of the row's call; None if it left no good trace, or does not do the same again."""
     (result,) = run_traced(sandbox, row.code, row.entry, [row.args])
     if result.record is None:
         return None
     trace = Trace.from_record(row.code, result.record)
     if trace.flags:
         return None
-    (states,) = look(sandbox, row.code, row.entry, [row.args], [trace], [everything(trace)])
+    try:
+        (states,) = look(sandbox, row.code, row.entry, [row.args], [trace], [everything(trace)])
+    except TraceError:
+        return None
     return trace, states
 
 
@@ -132,14 +134,16 @@ async def model_chains(
     model: str,
     *,
     sampling: Sampling,
+    endpoint: str = "chat",
     tries: int = 4,
     workers: int = 16,
     sandbox: SandboxPool | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[Chain | Dropped]:
     """For each row the first right completion of a strong model, of at most `tries` (>= 1).
 
-    A completion that was cut, or that reasons outside its content, is not taken. Raises what the asker
-    raises to end a run.
+    A completion that was cut, or that reasons outside its content, is not taken. `progress` is called with
+    the number of rows that are done. Raises what the asker raises to end a run.
     """
     if tries < 1:
         raise ConfigError(f"tries is {tries}; expected 1 or more")
@@ -148,8 +152,9 @@ async def model_chains(
     async def work(place: int) -> None:
         row = rows[place]
         found[place] = await _from_model(
-            row, asker, Ask(model, row.prompt, sampling), tries, sandbox
+            row, asker, Ask(model, row.prompt, sampling, endpoint), tries, sandbox
         )
+        progress(len(found))
 
     await in_turn(work, range(len(rows)), workers)
     return [found[place] for place in range(len(rows))]

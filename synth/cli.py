@@ -33,17 +33,8 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the installed subcommands, the order of a run first."""
         order = [
-            "generate",
-            "difficulty",
-            "show",
-            "stats",
-            "constraints",
-            "trace",
-            "ask",
-            "grade",
-            "audit",
-            "publish",
-            "bench",
+            *("generate", "difficulty", "chains", "show", "stats", "constraints", "trace", "ask"),
+            *("grade", "audit", "publish", "bench"),
         ]
         found = sorted(_entries())
         return [name for name in order if name in found] + [n for n in found if n not in order]

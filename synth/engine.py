@@ -3,15 +3,20 @@
 Covers one machine: worker threads that each drive a sandboxed child, results committed strictly in the
 order of slots, so that the number of workers never shows in the rows. Takes from the journal what an
 earlier, interrupted run has finished. Does not know what a slot does (`pipeline.py`).
+
+With a model as the writer there are as many threads as requests may be under way, since most of them wait;
+the sandbox still holds `jobs` children. No slot is begun that might not be needed, because each is paid for.
 """
 
 from __future__ import annotations
 
 import itertools
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,15 +24,18 @@ from typing import Any, cast
 from rewards.row import Row
 from rewards.sandbox import SandboxPool
 from synth.card import render_card
-from synth.config import GenerateConfig
+from synth.clients import Patience, Server
+from synth.completions import CompletionStore, Totals
+from synth.config import SAMPLING, GenerateConfig, Writer
 from synth.constraints import Constraint, enumerate_constraints, operations_of
 from synth.dataset import splits_of, write_dataset
 from synth.errors import ConfigError, FolderError, SynthError
 from synth.inputs import Drawer
-from synth.journal import JOURNAL, MANIFEST, Journal, folder_errors, prepare_folder
+from synth.journal import JOURNAL, MANIFEST, STORE, Journal, folder_errors, prepare_folder
 from synth.manifest import Funnel, Manifest, Stage
 from synth.pipeline import Attempt, Made, Pipeline, Tally, rows_of
-from synth.providers import provider
+from synth.providers import Provider, provider
+from synth.providers.openai import OpenAIProvider
 from synth.report import compute, coverage_in
 
 DUPLICATE_SHARE = {1: 0.2, 2: 0.2}
@@ -37,13 +45,44 @@ DUPLICATE_TRIES = 6
 """Further programs asked of a slot whose shape is taken, before the repeat may be kept."""
 BARREN_SLOTS = 60
 """So many slots in a row without a program end the run: the request cannot be met."""
+BARREN_SLOTS_PAID = 15
+"""The same where every attempt is paid for. Of a model of whose programs one in twenty is good, one run in
+two thousand would end for bad luck."""
 MAX_JOBS = 256
 """Each worker has a fork server and a process that draws inputs."""
 AHEAD = 4
 """Slots per worker that may be worked on before their turn to be committed."""
 
+PATIENCE = Patience()
+
 Progress = Callable[[int, int], None]
 """Called with (rows so far, rows wanted)."""
+Usage = Callable[[Totals], None]
+"""Called with what has been asked of the model so far, earlier runs on the same store included."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the model that writes programs is reached; nothing here decides a row."""
+
+    base_url: str = "http://127.0.0.1:8000/v1"
+    api_key: str = ""
+    patience: Patience = PATIENCE
+    offline: bool = False
+    """Ask nothing; use what the store holds."""
+    store: Path | None = None
+    """File of completions; None for the one in the output folder."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run asked of its model."""
+
+    totals: Totals
+    """Of this model, earlier runs on the same store included."""
+    faults: dict[str, int]
+    """Faults met on the way by kind, those included that a later attempt made good."""
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +94,8 @@ class Finished:
     seconds: float
     resumed: int
     """Slots that were taken from the journal."""
+    asked: Asked | None = None
+    """None if no model was to be asked."""
 
 
 @dataclass
@@ -85,12 +126,15 @@ def generate(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    reach: Reach | None = None,
+    usage: Usage | None = None,
 ) -> Finished:
     """Make the dataset that `config` describes in `folder`.
 
-    Raises `UsageError` for a folder or a setting that cannot serve, `SynthError` if the request cannot
-    be met. `KeyboardInterrupt` passes through after the workers have ended; what is finished stays in
-    the journal.
+    `reach` and `usage` are for a config with a writer. Raises `UsageError` for a folder or a setting that
+    cannot serve, `SynthError` if the request cannot be met, of it `ProviderError` if the model cannot be
+    reached or fails too often: what it answered is in the store. `KeyboardInterrupt` passes through after
+    the workers have ended; what is finished stays in the journal.
     """
     start = time.monotonic()
     target = Path(folder)
@@ -98,15 +142,82 @@ def generate(
         raise ConfigError(f"--jobs is {jobs}; expected a whole number of workers, 1 to {MAX_JOBS}")
     if resume and not overwrite:
         _must_exist(target)
+    reach = reach or Reach()
+    _check_model(config, reach)
     prepare_folder(target, resume=resume, overwrite=overwrite)
     manifest = Manifest(
         config.resolved(), config.seed, run={"jobs": jobs, "command": command(config)}
     )
     with Journal(target / JOURNAL, digest=_run_digest(manifest)) as journal:
         resumed = len(journal)
-        done = _collect(config, journal, jobs, progress or (lambda rows, wanted: None))
+        with _writing(config, reach, target, usage) as writing:
+            done = _collect(config, journal, jobs, progress or (lambda rows, wanted: None), writing)
+            asked = writing.asked()
         complete = _write(target, done, manifest, config)
-    return Finished(complete, target, time.monotonic() - start, resumed)
+    return Finished(complete, target, time.monotonic() - start, resumed, asked)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Who writes the programs of a run, and how many prompts may be worked on at a time."""
+
+    provider: Provider
+    at_once: int = 0
+    """0: as many as there are workers."""
+    asked: Callable[[], Asked | None] = lambda: None
+    tell: Callable[[], None] = lambda: None
+
+
+@contextmanager
+def _writing(
+    config: GenerateConfig, reach: Reach, folder: Path, usage: Usage | None
+) -> Iterator[_Writing]:
+    writer = config.writer
+    if writer is None:
+        yield _Writing(provider(config.provider))
+        return
+    with CompletionStore(reach.store or folder / STORE) as store:
+        model = _model(config, reach, store)
+
+        def asked() -> Asked:
+            return Asked(store.totals_of(writer.model), model.faults, model.warnings)
+
+        def tell() -> None:
+            if usage is not None:
+                usage(store.totals())
+
+        try:
+            yield _Writing(model, reach.patience.concurrency, asked, tell)
+        finally:
+            model.close()
+
+
+def _model(config: GenerateConfig, reach: Reach, store: CompletionStore) -> OpenAIProvider:
+    writer = config.writer
+    assert writer is not None
+    made = provider(
+        config.provider,
+        server=Server(writer.model, reach.base_url, reach.api_key, writer.endpoint),
+        store=store,
+        sampling=writer.sampling,
+        patience=reach.patience,
+        repairs=writer.repairs,
+        offline=reach.offline,
+    )
+    assert isinstance(made, OpenAIProvider)
+    return made
+
+
+def _check_model(config: GenerateConfig, reach: Reach) -> None:
+    """A server that is away, or has no such model, must not leave a folder behind."""
+    if config.writer is None:
+        return
+    with CompletionStore(":memory:") as nothing:
+        model = _model(config, reach, nothing)
+        try:
+            model.check()
+        finally:
+            model.close()
 
 
 def _must_exist(folder: Path) -> None:
@@ -121,20 +232,27 @@ def _must_exist(folder: Path) -> None:
 
 def command(config: GenerateConfig) -> str:
     """The command line that makes the same rows; no folder, no workers."""
-    standard = GenerateConfig()
-    words = ["synth generate"]
-    names = {"rows": "-n", "inputs_per_program": "--inputs-per-program"}
-    for name, value in vars(config).items():
-        # Depth, rows and seed are always said: a reader looks for them.
-        if value == getattr(standard, name) and name not in ("depth", "rows", "seed"):
-            continue
-        option = names.get(name, f"--{name}")
-        if value is True:
-            words.append(option)
-        else:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words.append(f"{option} {text}")
+    # Depth, rows and seed are always said: a reader looks for them.
+    words = ["synth generate", *_options(config, GenerateConfig(), ("depth", "rows", "seed"))]
+    if writer := config.writer:
+        words += _options(writer, Writer(writer.model), ("model",))
+        words += _options(writer.sampling, SAMPLING, ())
     return " ".join(words)
+
+
+OPTIONS = {"rows": "-n", "repairs": "--repair", "extra": "--extra-body"}
+"""Settings whose option has another name."""
+
+
+def _options(settings: object, standard: object, always: tuple[str, ...]) -> Iterator[str]:
+    """The options that set what differs from the standard, and those of `always`."""
+    for name, value in vars(settings).items():
+        same = value == getattr(standard, name) and name not in always
+        if same or name in ("writer", "sampling"):
+            continue
+        option = OPTIONS.get(name, "--" + name.replace("_", "-"))
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        yield option if value is True else f"{option} {shlex.quote(text)}"
 
 
 def _run_digest(manifest: Manifest) -> str:
@@ -144,22 +262,27 @@ def _run_digest(manifest: Manifest) -> str:
     return config_digest({"config": dict(manifest.config), "versions": dict(manifest.versions)})
 
 
-def _collect(config: GenerateConfig, journal: Journal, jobs: int, progress: Progress) -> _Progress:
+def _collect(
+    config: GenerateConfig, journal: Journal, jobs: int, progress: Progress, writing: _Writing
+) -> _Progress:
     done = _Progress(_quota(config))
-    wanted = config.rows
+    most_barren = BARREN_SLOTS_PAID if config.writer else BARREN_SLOTS
     with (
         SandboxPool(size=jobs) as sandbox,
         Drawer(workers=jobs) as drawer,
-        _Workers(jobs, Pipeline(config, provider(config.provider), sandbox, drawer)) as workers,
+        _Workers(
+            jobs, Pipeline(config, writing.provider, sandbox, drawer), writing.at_once
+        ) as workers,
     ):
         barren = 0
         for slot, constraint, first in _turns(config, journal, workers, done):
             attempt = _settle(slot, constraint, first, journal, workers, done)
             _commit(attempt, constraint, config, done)
-            progress(len(done.rows), wanted)
+            progress(len(done.rows), config.rows)
+            writing.tell()
             barren = 0 if attempt.made is not None else barren + 1
-            if barren >= BARREN_SLOTS:
-                raise SynthError(_barren(done))
+            if barren >= most_barren:
+                raise SynthError(_barren(done, most_barren, config))
     return done
 
 
@@ -170,12 +293,22 @@ def _quota(config: GenerateConfig) -> dict[int, int]:
 
 
 class _Workers:
-    """A pool of threads for `Pipeline.work`; on the way out nothing is left running."""
+    """A pool of threads for `Pipeline.work`; on the way out nothing is left running.
 
-    def __init__(self, jobs: int, pipeline: Pipeline) -> None:
-        self.ahead = jobs * AHEAD
+    `at_once`: prompts that may be waited for at a time, 0 if none takes any time.
+    """
+
+    def __init__(self, jobs: int, pipeline: Pipeline, at_once: int = 0) -> None:
+        self.at_once = at_once
+        self.ahead = max(jobs, at_once) * AHEAD
         self.pipeline = pipeline
-        self.pool = ThreadPoolExecutor(jobs, thread_name_prefix="synth")
+        self.pool = ThreadPoolExecutor(max(jobs, at_once), thread_name_prefix="synth")
+
+    def begin(self, constraint: Constraint, slot: int) -> Future[Attempt]:
+        """The first work on a slot. Its completion is sent for now, not when a thread is free."""
+        if self.at_once:
+            self.pipeline.expect(constraint, slot)
+        return self.submit(constraint, slot)
 
     def submit(
         self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
@@ -191,13 +324,20 @@ class _Workers:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
-Turn = tuple[int, Constraint, Future[Attempt] | None]
-"""A slot, what it asks for, and the work on it; None for a slot that the journal has."""
+@dataclass
+class _Turn:
+    """A slot whose turn will come, what it asks for, and the work on it."""
+
+    slot: int
+    constraint: Constraint
+    known: bool
+    """The journal has it."""
+    work: Future[Attempt] | None = None
 
 
 def _turns(
     config: GenerateConfig, journal: Journal, workers: _Workers, done: _Progress
-) -> Iterator[Turn]:
+) -> Iterator[tuple[int, Constraint, Future[Attempt] | None]]:
     """Slots in order, each with its running work (None: in the journal), until no level lacks rows.
 
     A slot whose level is full is passed over. It may have been started before that was known; its
@@ -207,7 +347,7 @@ def _turns(
     source = enumerate(
         enumerate_constraints(operations, config.depth, config.seed, config.wanted_levels)
     )
-    waiting: list[Turn] = []
+    waiting: list[_Turn] = []
     while any(left > 0 for left in done.quota.values()):
         while len(waiting) < workers.ahead:
             slot, constraint = next(source)
@@ -218,13 +358,27 @@ def _turns(
                         f"slot {slot} of {str(journal.path)!r} is {journal.key(slot)!r}, expected "
                         f"{constraint.id!r}: the journal was written by another version; use --overwrite"
                     )
-                work = None if known else workers.submit(constraint, slot)
-                waiting.append((slot, constraint, work))
-        slot, constraint, work = waiting.pop(0)
-        if done.quota[constraint.level] > 0:
-            yield slot, constraint, work
-        elif work is not None:
-            work.cancel()
+                waiting.append(_Turn(slot, constraint, known))
+        _begin(waiting, config, workers, done)
+        turn = waiting.pop(0)
+        if done.quota[turn.constraint.level] > 0:
+            yield turn.slot, turn.constraint, turn.work
+        elif turn.work is not None:
+            turn.work.cancel()
+
+
+def _begin(
+    waiting: list[_Turn], config: GenerateConfig, workers: _Workers, done: _Progress
+) -> None:
+    """Begin work on slots that wait; where it is paid for, on no more than are certain to be needed."""
+    most = config.inputs_per_program * len(config.tasks)
+    # The fewest slots that give a level the rows it lacks; one is left for the first that waits.
+    needed = {level: -(-max(0, left) // most) for level, left in done.quota.items()}
+    for turn in waiting:
+        level = turn.constraint.level
+        if turn.work is None and not turn.known and (not workers.at_once or needed[level] > 0):
+            turn.work = workers.begin(turn.constraint, turn.slot)
+        needed[level] -= 1
 
 
 def _settle(
@@ -348,16 +502,16 @@ def _from_journal(data: dict[str, Any]) -> Attempt:
     return Attempt(made, data["next_attempt"], Tally(**data["tally"]))
 
 
-def _barren(done: _Progress) -> str:
+def _barren(done: _Progress, slots: int, config: GenerateConfig) -> str:
     reasons: Counter[str] = Counter()
-    for tally in done.tallies[-BARREN_SLOTS:]:
+    for tally in done.tallies[-slots:]:
         for found in tally.dropped.values():
             reasons.update(found)
     common = ", ".join(f"{name} ({count})" for name, count in reasons.most_common(3))
-    return (
-        f"{BARREN_SLOTS} constraints in a row gave no program; most common reasons: {common}. "
-        "Widen --types or --levels, or raise --inputs-per-program"
-    )
+    advice = "Widen --types or --levels, or raise --inputs-per-program"
+    if config.writer:
+        advice = f"{advice}; a stronger --model, or more --repair or --max-tokens, may do better"
+    return f"{slots} constraints in a row gave no program; most common reasons: {common}. {advice}"
 
 
 def is_complete(folder: str | Path) -> bool:
@@ -365,4 +519,4 @@ def is_complete(folder: str | Path) -> bool:
     return (Path(folder) / MANIFEST).is_file()
 
 
-__all__ = ["Finished", "FolderError", "generate", "is_complete"]
+__all__ = ["Asked", "Finished", "FolderError", "Reach", "generate", "is_complete"]

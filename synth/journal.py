@@ -34,6 +34,7 @@ __all__ = [
     "JOURNAL",
     "MANIFEST",
     "STAGING",
+    "STORE",
     "Entry",
     "Journal",
     "folder_errors",
@@ -44,6 +45,8 @@ __all__ = [
 CARD = "README.md"
 MANIFEST = "manifest.json"
 JOURNAL = "journal.jsonl"
+STORE = "completions.sqlite"
+"""Completions that were asked of models; it is paid for, so no run deletes it."""
 STAGING = ".writing"
 """Folder inside the output folder in which files are written before they get their names."""
 
@@ -100,17 +103,19 @@ def prepare_folder(
 ) -> tuple[str, ...]:
     """Makes `path` ready to be written to and returns the files that were deleted for that.
 
-    A folder that is missing or empty is always fine (its parent must exist). One that holds
-    something needs `resume` (goes on with the journal there) or `overwrite`, which deletes the
-    files of an earlier run — only files that a run writes, and only where a manifest or journal
-    shows that one did. Raises `FolderError`, and `ConfigError` when both are given.
+    A folder that is missing or empty is always fine (its parent must exist), and so is one that holds
+    completions alone: they are used again. One that holds anything else needs `resume` (goes on with the
+    journal there) or `overwrite`, which deletes the files of an earlier run — only files that a run
+    writes, and only where a manifest or journal shows that one did. Raises `FolderError`, and
+    `ConfigError` when both are given.
     """
     folder = Path(path)
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite contradict each other: give one of them")
     with folder_errors(folder):
         _make_folder(folder)
-        occupants = sorted(entry.name for entry in folder.iterdir())
+        names = sorted(entry.name for entry in folder.iterdir())
+        occupants = [name for name in names if not name.startswith(STORE)]
         removed: tuple[str, ...] = ()
         if occupants and resume:
             _check_resumable(folder, occupants)

@@ -27,13 +27,15 @@ from synth.prompts import (
     OUTPUT_VERSION,
     RAISES_VERSION,
     Messages,
+    Prompt,
     input_prompt,
     output_prompt,
     program_prompt,
     raises_prompt,
 )
-from synth.providers import Provider
+from synth.providers import Provider, Remote
 from synth.questions import WHITEBOX_VERSION, Plan, ask_all, plan, preset_named, whitebox_prompt
+from synth.repairing import first_that_holds
 from synth.states import States, Wanted, needed
 from synth.traces import Trace, TraceError, statements
 
@@ -70,16 +72,14 @@ STAGES = (
     "progress", "manifest", "journal", "dataset", "grade_files",
     "report", "question_figures", "recheck", "card", "publish",
     "difficulty.stopping", "difficulty.config", "difficulty.labels", "difficulty.judging",
-    "difficulty.measuring", "difficulty.tables", "difficulty.filtering", "difficulty", "chains",
-    "config", "pipeline", "engine", "bench", "tracebench", "rewardbench",
-    "cli", "commands", "commands.generate", "commands.difficulty", "commands.show", "commands.stats",
-    "commands.constraints", "commands.trace", "commands.ask", "commands.grade", "commands.audit",
-    "commands.publish", "commands.bench",
+    "difficulty.measuring", "difficulty.tables", "difficulty.filtering", "difficulty",
+    "chains", "chain_files", "config", "pipeline", "engine", "bench", "tracebench", "rewardbench",
+    "cli", "commands", "commands.difficulty", "commands.generate", "commands.chains",
+    "commands.show", "commands.stats", "commands.constraints", "commands.trace", "commands.ask",
+    "commands.grade", "commands.audit", "commands.publish", "commands.bench",
 )  # fmt: skip
 """All modules of `synth` in the order of a row's path; each imports only modules that stand before it."""
 
-MAX_ATTEMPTS = 100
-"""Completions asked for one slot before it is given up."""
 CASES_DRAWN = 24
 """Input cases drawn for a program, before a few are chosen."""
 MAX_OUTPUT_CHARS = 400
@@ -133,7 +133,7 @@ class Tally:
     """Reasons for which completions, programs and cases of one slot were dropped."""
 
     completions: int = 0
-    """Completions asked for."""
+    """Completions asked for, those of follow-up turns included."""
     programs: int = 0
     """Programs that came through their executions."""
     cases: int = 0
@@ -160,6 +160,10 @@ class Attempt:
     tally: Tally
 
 
+class _Unfit(ProgramRejected):
+    """A program that is fine as a text and not when it runs; counted under `executions`."""
+
+
 class Pipeline:
     """Works on slots. Any thread may call `work`; the parts it uses are thread-safe."""
 
@@ -177,6 +181,17 @@ class Pipeline:
         self._stopping.set()
         # No execution starts from here on; the one under way ends within its budget.
         self.sandbox.close()
+        if isinstance(self.provider, Remote):
+            self.provider.close()  # ends the waiting for a server
+
+    def expect(self, constraint: Constraint, slot: int) -> None:
+        """Have the first completion for a slot sent for, where that takes time; does not wait."""
+        if isinstance(self.provider, Remote) and not self._stopping.is_set():
+            self.provider.prefetch([self._prompt(constraint, slot, 0)])
+
+    def _prompt(self, constraint: Constraint, slot: int, attempt: int) -> Prompt:
+        key = f"{self.config.seed}:{slot}:{attempt}"
+        return program_prompt(constraint, id=key, seed=key)
 
     def work(
         self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
@@ -187,37 +202,38 @@ class Pipeline:
         """
         inputs = min(most_inputs or self.config.inputs_per_program, self.config.inputs_per_program)
         tally = Tally()
-        while attempt < MAX_ATTEMPTS and not self._stopping.is_set():
-            key = f"{self.config.seed}:{slot}:{attempt}"
+        while attempt < self.config.attempts and not self._stopping.is_set():
+            prompt = self._prompt(constraint, slot, attempt)
             attempt += 1
-            made = self._try(constraint, key, inputs, tally)
+            made = self._try(prompt, inputs, tally)
             if made is not None:
                 return Attempt(made, attempt, tally)
         return Attempt(None, attempt, tally)
 
-    def _try(self, constraint: Constraint, key: str, inputs: int, tally: Tally) -> Made | None:
-        tally.completions += 1
-        prompt = program_prompt(constraint, id=key, seed=key)
-        completion = self.provider.complete([prompt])[0]
-        try:
-            program = vet(constraint, completion.text)
-        except ProgramRejected as rejected:
-            tally.drop("programs", rejected.rule)
-            return None
-        stage, reason, made = self._execute(program, inputs, tally)
-        if made is None:
-            tally.drop(stage, reason)
-        else:
+    def _try(self, prompt: Prompt, inputs: int, tally: Tally) -> Made | None:
+        """The program that came of a prompt, follow-up turns included; None if none came."""
+
+        def examine(text: str) -> Made:
+            return self._execute(vet(prompt.constraint, text), inputs, tally)
+
+        def rejected(why: ProgramRejected) -> None:
+            tally.completions += 1
+            tally.drop("executions" if isinstance(why, _Unfit) else "programs", why.rule)
+
+        made = first_that_holds(self.provider, prompt, examine, rejected)
+        if made is not None:
+            tally.completions += 1
             tally.programs += 1
         return made
 
     # --- executions -----------------------------------------------------------------------
 
-    def _execute(self, program: Program, inputs: int, tally: Tally) -> tuple[str, str, Made | None]:
+    def _execute(self, program: Program, inputs: int, tally: Tally) -> Made:
+        """The program with the input cases that are kept. Raises `_Unfit` if it is no good."""
         first = Tally()
         if not self._cases(program, [Drawn(program.args, "seed")], first):
             (reason,) = first.dropped["cases"]
-            return "executions", f"seed_{reason}", None
+            raise _Unfit(f"seed_{reason}")
         drawn = self.drawer.draw(
             program.args,
             seed=f"{self.config.seed}:{program.id}",
@@ -226,18 +242,19 @@ class Pipeline:
         tally.cases += len(drawn)
         cases = self._cases(program, drawn, tally)
         chosen = choose(cases, inputs, exceptions=self.config.exceptions)
-        reason = self._lacking(program, cases, chosen)
-        specs = None if reason else self._whitebox(program, chosen, tally)
-        if specs is None:
+        try:
+            self._hold(program, cases, chosen)
+            specs = self._whitebox(program, chosen, tally)
+        except _Unfit:
             tally.drop("cases", "of_dropped_program", len(cases))
-            return "executions", reason or "hash_seed_dependent", None
+            raise
         tally.drop("cases", "not_chosen", len(cases) - len(chosen))
-        return "", "", _made(program, chosen, specs)
+        return _made(program, chosen, specs)
 
-    def _lacking(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> str:
-        """The name of what a program lacks after it ran on its input cases; empty if nothing."""
+    def _hold(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> None:
+        """Raises `_Unfit` for the first rule that the executions show to be broken."""
         if len({output_text(case.result) for case in cases}) < 2:
-            return "varies"
+            raise _Unfit("varies")
         source, operation = program.source, program.constraint.operation
         inputs = [case.args for case in chosen]
         drawn = gather(program.code, *_shown(cases))
@@ -251,10 +268,9 @@ class Pipeline:
             known = replace(early, probes=probes, idle_lines=idle, operation_matters=matters)
             broken = unmet(program.constraint, source, known, drawn)
         if broken:
-            return broken[0].rule
+            raise _Unfit(broken[0].rule, broken[0].detail)
         if len(chosen) > 1 and len({output_text(c.result) for c in chosen}) < 2:
-            return "varies"
-        return ""
+            raise _Unfit("varies")
 
     def _cases(self, program: Program, drawn: Sequence[Drawn], tally: Tally) -> list[Case]:
         """Run the drawn inputs in one child under the tracer; those that can become rows."""
@@ -288,9 +304,9 @@ class Pipeline:
             return sorted(trace.flags)[0], None
         return "", trace
 
-    def _whitebox(self, program: Program, chosen: Sequence[Case], tally: Tally) -> list[str] | None:
-        """The spec of each case's whitebox row, empty where there is none; None for a program whose
-        values, steps or output differ in fresh processes under other hash seeds.
+    def _whitebox(self, program: Program, chosen: Sequence[Case], tally: Tally) -> list[str]:
+        """The spec of each case's whitebox row, empty where there is none. Raises `_Unfit` for a
+        program whose values, steps or output differ in fresh processes under other hash seeds.
         """
         asking = "whitebox" in self.config.tasks
         preset = preset_named(self.config.questions)
@@ -308,7 +324,7 @@ class Pipeline:
         ]
         found = self._steady_states(program, chosen, wanted)
         if found is None:
-            return None
+            raise _Unfit("hash_seed_dependent")
         specs: list[str] = []
         for case, planned, states in zip(chosen, plans, found, strict=True):
             spec = self._asked(program, case, planned, states, tally) if planned else None
@@ -454,7 +470,7 @@ def _row(
         n_rollouts=None,
         evaluator=None,
         solver=None,
-        provider=config.provider,
+        provider=config.written_by,
         prompt_version=version,
         python_version=platform.python_version(),
         prompt=prompt,

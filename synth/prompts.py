@@ -1,11 +1,14 @@
 """Every text that is put to a model, each with a version id.
 
-Covers the prompt that asks for a program under a constraint, and the two that rows carry: predict the
-output, predict an input. Does not send anything. A change of wording is a new version id.
+Covers the prompt that asks for a program under a constraint, the turns that ask for a better one, those
+that rows carry (predict the output, predict an input), and the worked examples for models that continue
+text. Those of white-box rows stand with their questions (`questions/wording.py`). Does not send anything.
+A change of wording is a new version id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from synth.constraints import Constraint, rules_of
@@ -14,6 +17,8 @@ Messages = tuple[tuple[str, str], ...]
 """((role, content), …)"""
 
 PROGRAM_VERSION = "program-1"
+REPAIR_VERSION = "repair-1"
+FEW_SHOT_VERSION = "few-shot-1"
 OUTPUT_VERSION = "output-1"
 INPUT_VERSION = "input-1"
 RAISES_VERSION = "raises-1"
@@ -45,6 +50,61 @@ def program_prompt(constraint: Constraint, *, id: str, seed: str) -> Prompt:
         f"{rules}\n\nAnswer with the program alone, in one ```python block."
     )
     return Prompt(id, constraint, seed, (("system", SYSTEM), ("user", content)))
+
+
+# ------------------------------------------------------------------------------- follow-up turns
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A completion that was no program of its constraint, and why."""
+
+    text: str
+    rule: str
+    """Short name, as in the funnel."""
+    detail: str = ""
+
+
+def repair_messages(prompt: Prompt, turns: Sequence[Turn]) -> Messages:
+    """The conversation that asks for a better program (version id `REPAIR_VERSION`)."""
+    messages = list(prompt.messages)
+    for turn in turns:
+        messages.append(("assistant", turn.text))
+        messages.append(("user", _complaint(prompt.constraint, turn)))
+    return tuple(messages)
+
+
+# Rules that no constraint holds: about the completion as a whole, or about what happened when it ran.
+_SAID = {
+    "no_program": "Your answer holds no complete program in a closed code block.",
+    "syntax": "The program is not valid Python.",
+    "too_long": "The program is too long.",
+    "truncated": "Your answer was cut off before its end: be brief.",
+    "hash_seed_dependent": "The result depends on the order of a set or on a hash.",
+    "varies": "The result is the same for different arguments.",
+    "seed_raised": "The call in the program raises an exception.",
+    "seed_timed_out": "The call in the program does not end in time.",
+    "seed_step_limit": "The call in the program takes too many steps.",
+    "seed_prints": "The program prints more than the one result.",
+    "seed_long_output": "The result is too long to write out.",
+    "seed_no_canonical_text": "The result is no value that can be written as a literal.",
+}
+
+
+def _complaint(constraint: Constraint, turn: Turn) -> str:
+    sentences = {rule.name: rule.sentence(constraint) for rule in rules_of(constraint)}
+    if turn.rule in sentences:
+        broken = f"The program breaks this rule: {sentences[turn.rule]}"
+    else:
+        broken = _SAID.get(turn.rule, f"The program cannot be used ({turn.rule}).")
+    found = f" Found: {turn.detail}." if turn.detail else ""
+    return (
+        f"{broken}{found}\n\nChange the program so that this rule and all others hold. Answer with the"
+        " whole program alone, in one ```python block."
+    )
+
+
+# --------------------------------------------------------------------------------------- of rows
 
 
 def output_prompt(code: str, entry: str, args: str) -> Messages:
@@ -86,3 +146,32 @@ def raises_prompt(code: str, entry: str, args: str) -> Messages:
         "</answer>."
     )
     return (("system", SYSTEM), ("user", content))
+
+
+EXAMPLES = """\
+def f(words, sep):
+    return sep.join(w.upper() for w in words)
+
+assert f(['a', 'bc'], '-') == 'A-BC'
+
+def f(numbers):
+    total = 0
+    for n in numbers:
+        if n % 2:
+            total += n
+    return [total, len(numbers)]
+
+assert f([3, 4, 5]) == [8, 3]
+
+def f(text):
+    return {c: text.count(c) for c in text}
+
+assert f('noon') == {'n': 2, 'o': 2}
+
+"""
+
+
+def few_shot_prompt(code: str, entry: str, args: str) -> Messages:
+    """Worked examples and an assertion to continue, for models that follow no instructions (version id
+    `FEW_SHOT_VERSION`)."""
+    return (("user", f"{EXAMPLES}{code.rstrip()}\n\nassert {entry}({args}) =="),)

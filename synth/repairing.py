@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from synth.errors import ProgramRejected
-from synth.prompts import Prompt
+from synth.prompts import Prompt, Turn
 from synth.providers import Completion, Provider
-from synth.providers.openai import Turn
 
 __all__ = ["Repairing", "first_that_holds"]
 

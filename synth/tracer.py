@@ -37,7 +37,8 @@ about 17 nested blocks).
 
 Known gaps: a RecursionError that is swallowed outside the program's own `try`, `with` and entry goes
 unseen, as does one inside an exception group. A function called by a lambda that `yield from` runs
-counts as called by whoever resumed the generator. Steps inside code that the program makes with `exec` do not exist.
+counts as called by whoever resumed the generator. Steps inside code that the program makes with
+`exec` do not exist.
 """
 
 from __future__ import annotations

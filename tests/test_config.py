@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,21 +17,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.cli import cli
+from synth.commands.generate import config_of, numbers
 from synth.commands.generate import generate as generate_command
-from synth.commands.generate import names, numbers
-from synth.config import MAX_ROWS, TASKS, GenerateConfig
+from synth.completions import ENDPOINTS, Sampling
+from synth.config import MAX_ATTEMPTS, MAX_ROWS, TASKS, GenerateConfig, Writer
 from synth.constraints import MAX_DEPTH, levels, operations_of
 from synth.engine import command
 from synth.errors import ConfigError, UsageError
 from synth.manifest import config_digest
+from synth.providers import MAX_REPAIRS
 
 owners = sorted({operation.owner for operation in operations_of()})
 
 
 @st.composite
+def writers(draw: st.DrawFn) -> Writer:
+    numbers = {f"k{n}": n for n in range(draw(st.integers(0, 2)))}
+    return Writer(
+        model=draw(st.sampled_from(["stub", "org/Model-7B", "it's a model", "a b"])),
+        endpoint=draw(st.sampled_from(ENDPOINTS)),
+        sampling=Sampling(
+            temperature=draw(st.sampled_from([1.0, 0.7, 2.0])),
+            top_p=draw(st.sampled_from([None, 0.9])),
+            max_tokens=draw(st.sampled_from([4096, 1, 100_000])),
+            extra=json.dumps(numbers),
+        ),
+        repairs=draw(st.integers(0, MAX_REPAIRS)),
+        attempts=draw(st.integers(1, MAX_ATTEMPTS)),
+    )
+
+
+@st.composite
 def configs(draw: st.DrawFn) -> GenerateConfig:
     depth = draw(st.integers(0, MAX_DEPTH))
+    writer = draw(st.none() | writers())
     return GenerateConfig(
+        provider="openai" if writer else "grammar",
+        writer=writer,
         depth=depth,
         rows=draw(st.integers(1, MAX_ROWS)),
         seed=draw(st.integers()),
@@ -53,19 +76,9 @@ def parsed(line: str) -> dict[str, Any]:
 @given(configs())
 @settings(max_examples=50)
 def test_the_named_command_makes_the_same_settings(config: GenerateConfig) -> None:
-    params = parsed(command(config))
-    again = GenerateConfig(
-        depth=params["depth"],
-        rows=params["rows"],
-        seed=params["seed"],
-        types=tuple(names(params["types"])),
-        levels=tuple(numbers("--levels", params["levels"])),
-        provider=params["provider"],
-        inputs_per_program=params["inputs_per_program"],
-        tasks=tuple(names(params["tasks"])),
-        exceptions=params["exceptions"],
-    )
+    again = config_of(parsed(command(config)))
     assert again.resolved() == config.resolved()
+    assert again.writer == config.writer
     assert command(GenerateConfig()) == "synth generate --depth 3 -n 200 --seed 0"
 
 
@@ -105,16 +118,43 @@ CHANGES: dict[str, Any] = {
     "questions": "full",
     "exceptions": True,
 }
+WRITER_CHANGES: dict[str, Any] = {
+    "model": "other",
+    "endpoint": "completion",
+    "sampling": Sampling(temperature=0.7, max_tokens=4096),
+    "repairs": 0,
+    "attempts": 3,
+}
 
 
 def test_every_setting_is_part_of_the_digest() -> None:
     standard = GenerateConfig()
-    assert set(CHANGES) | {"provider"} == set(vars(standard))
+    assert set(CHANGES) | {"provider", "writer"} == set(vars(standard))
     digests = {config_digest(standard.resolved())}
     for name, value in CHANGES.items():
         digests.add(config_digest(GenerateConfig(**{name: value}).resolved()))
     assert len(digests) == len(CHANGES) + 1
     assert json.loads(json.dumps(standard.resolved())) == standard.resolved()
+
+
+def test_every_setting_of_a_writer_is_part_of_the_digest_and_no_address_is() -> None:
+    standard = Writer("stub")
+    assert set(WRITER_CHANGES) == set(vars(standard))
+    every = [standard, *(replace(standard, **{k: v}) for k, v in WRITER_CHANGES.items())]
+    configs = [GenerateConfig(provider="openai", writer=writer) for writer in every]
+    assert len({config_digest(config.resolved()) for config in configs}) == len(every)
+    resolved = configs[0].resolved()
+    assert json.loads(json.dumps(resolved)) == resolved
+    assert "http" not in json.dumps(resolved)
+    assert "key" not in json.dumps(resolved)
+
+
+def test_the_grammar_has_the_digest_that_it_had() -> None:
+    """A finished dataset must be resumable: nothing of models stands in its configuration."""
+    assert "model" not in GenerateConfig().resolved()
+    assert config_digest(GenerateConfig(rows=60).resolved()) == (
+        "98317cf6f1825555dd6ba1da8d998ea63554b1253f01ba28f794d126b22dde1b"
+    )
 
 
 @pytest.mark.parametrize("depth", range(MAX_DEPTH + 1))
@@ -140,6 +180,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tasks": ()}, r"--tasks is empty; expected some of output, input"),
     ({"provider": "gramar"}, r"--provider is 'gramar'.*did you mean 'grammar'"),
     ({"types": ("strr",)}, r"'strr'.*'str'"),
+    ({"provider": "openai"}, r"--provider openai asks a model: name it with --model"),
+    (
+        {"writer": Writer("m")},
+        r"--model is 'm', and --provider grammar asks no model.*--provider openai",
+    ),
 ]
 
 
@@ -149,6 +194,22 @@ def test_a_bad_setting_says_what_was_given_and_what_is_expected(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         GenerateConfig(**setting)
+    assert re.search(message, str(caught.value))
+
+
+BAD_WRITERS: list[tuple[dict[str, Any], str]] = [
+    ({"model": ""}, r"--model"),
+    ({"endpoint": "chatt"}, r"--endpoint is 'chatt'.*did you mean 'chat'"),
+    ({"repairs": 6}, r"--repair is 6; expected a whole number from 0 to 5"),
+    ({"attempts": 0}, r"--attempts is 0; expected a whole number from 1 to 100"),
+    ({"sampling": Sampling(temperature=0)}, r"--temperature is 0"),
+]
+
+
+@pytest.mark.parametrize(("setting", "message"), BAD_WRITERS, ids=[str(s) for s, _ in BAD_WRITERS])
+def test_a_bad_setting_of_a_writer_is_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Writer(**{"model": "m", **setting})
     assert re.search(message, str(caught.value))
 
 

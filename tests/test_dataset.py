@@ -627,6 +627,21 @@ def test_a_new_or_empty_folder_is_fine(tmp_path: Path) -> None:
         assert list(folder.iterdir()) == []
 
 
+def test_completions_are_kept_and_stand_in_nobodys_way(tmp_path: Path) -> None:
+    """They are paid for: a folder that holds nothing else is as good as empty, and none deletes them."""
+    store = tmp_path / journal.STORE
+    log = tmp_path / f"{journal.STORE}-wal"
+    for path in (store, log):
+        path.write_text("paid for")
+    assert prepare_folder(tmp_path) == ()
+    with Journal(tmp_path / journal.JOURNAL, digest="d"):
+        pass
+    with pytest.raises(FolderError, match=r"--resume"):
+        prepare_folder(tmp_path)
+    assert prepare_folder(tmp_path, overwrite=True) == (journal.JOURNAL,)
+    assert [path.read_text() for path in (store, log)] == ["paid for"] * 2
+
+
 def test_a_folder_that_is_not_empty_names_the_three_ways_out(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FolderError, match=r"thesis\.tex.*--resume.*--overwrite.*another --out"):

@@ -23,13 +23,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from synth import engine
-from synth.config import GenerateConfig
+from synth.config import MAX_ATTEMPTS, GenerateConfig
 from synth.constraints import Constraint
 from synth.dataset import read_manifest, read_rows
 from synth.engine import DUPLICATE_SHARE, DUPLICATE_SHARE_DEEP, command, generate, is_complete
 from synth.errors import ConfigError, FolderError, SynthError
 from synth.journal import Journal
-from synth.pipeline import MAX_ATTEMPTS, Attempt, Made, MadeCase, Tally
+from synth.pipeline import Attempt, Made, MadeCase, Tally
 from synth.prompts import Prompt
 from synth.providers.grammar import GrammarProvider
 from synth.seeds import rng
@@ -49,6 +49,7 @@ class FakePipeline:
         self.hurry = hurry or random.Random()
         self.stopped = False
         self.worked: Counter[int] = Counter()
+        self.expected: list[int] = []
 
     def work(
         self, constraint: Constraint, slot: int, attempt: int = 0, most_inputs: int | None = None
@@ -80,6 +81,9 @@ class FakePipeline:
         code = f"def entry(x):\n    return x + {number}\n"
         return Made(f"{number:016x}", code, "entry", f"shape{number // 2}", 4, 3, cases)
 
+    def expect(self, constraint: Constraint, slot: int) -> None:
+        self.expected.append(slot)
+
     def stop(self) -> None:
         self.stopped = True
 
@@ -105,6 +109,7 @@ def collected(
     jobs: int,
     path: Path,
     stop_after: int | None = None,
+    at_once: int = 0,
 ) -> Any:
     """What a run commits; with `stop_after`, None: it is interrupted after so many slots."""
     turns = 0
@@ -117,7 +122,8 @@ def collected(
 
     with faked(pipeline), Journal(path, digest="d") as journal:
         try:
-            return engine._collect(config, journal, jobs, progress)
+            writing = engine._Writing(ScriptedProvider([]), at_once)
+            return engine._collect(config, journal, jobs, progress, writing)
         except KeyboardInterrupt:
             return None
         finally:
@@ -166,6 +172,29 @@ def test_neither_workers_nor_an_interruption_show(
         with Journal(folder / "alone", digest="d") as journal:
             finished = set(journal.slots[:stop_after])
         assert not finished & set(again.worked), "what was finished was done again"
+
+
+@given(plans, lucks, st.integers(1, 60), st.integers(1, 3), st.integers(1, 12))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+def test_no_slot_is_begun_in_vain_where_it_is_paid_for(
+    config: GenerateConfig, luck: str, shapes: int, jobs: int, at_once: int
+) -> None:
+    """As many at a time as is certain to be needed, and the rows do not show it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paid = FakePipeline(shapes, luck)
+        try:
+            free = collected(FakePipeline(shapes, luck), config, 1, folder / "free")
+        except SynthError:
+            event("the request cannot be met")
+            return
+        done = collected(paid, config, jobs, folder / "paid", at_once=at_once)
+        assert (folder / "paid").read_bytes() == (folder / "free").read_bytes()
+        assert done.rows == free.rows
+        with Journal(folder / "paid", digest="d") as journal:
+            committed = set(journal.slots)
+    assert set(paid.worked) == set(paid.expected) == committed
+    assert len(paid.expected) == len(committed)
 
 
 @given(plans, lucks, st.integers(6, 40))

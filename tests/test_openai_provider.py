@@ -25,9 +25,9 @@ from synth.errors import ConfigError, ProgramRejected, ProviderError
 from synth.inputs import Drawer
 from synth.pipeline import Pipeline
 from synth.programs import Program, vet
-from synth.prompts import Prompt, program_prompt
+from synth.prompts import Prompt, Turn, program_prompt, repair_messages
 from synth.providers.grammar import GrammarProvider
-from synth.providers.openai import OpenAIProvider, Turn, repair_messages
+from synth.providers.openai import OpenAIProvider
 from synth.repairing import first_that_holds
 
 STRIP = Constraint(catalogue().get("str.strip"), 1, structure(1, 3))
@@ -173,6 +173,44 @@ def test_closing_ends_the_waiting() -> None:
         with pytest.raises(ProviderError, match="closed"):
             made.complete(prompts(1))
     assert said == ["the run was stopped while a completion was awaited"]
+
+
+def test_whoever_asks_while_it_is_closed_is_not_left_waiting() -> None:
+    """Many threads ask on and on while another closes: each gets an answer or is told."""
+    told: Counter[str] = Counter()
+
+    def ask(made: OpenAIProvider, number: int) -> None:
+        for turn in range(1000):
+            try:
+                made.prefetch(prompts(1))
+                made.complete([program_prompt(STRIP, id="x", seed=f"{number}:{turn}")])
+            except ProviderError:
+                told["closed"] += 1
+                return
+
+    for delay in (0.0, 0.01, 0.03):
+        with (
+            serving(StubServer(lambda prompt, seed: GOOD)) as server,
+            CompletionStore(":memory:") as store,
+        ):
+            made = OpenAIProvider(Server("stub", server.base_url), store, patience=QUICK)
+            threads = [threading.Thread(target=ask, args=(made, n)) for n in range(8)]
+            for thread in threads:
+                thread.start()
+            time.sleep(delay)
+            made.close()
+            for thread in threads:
+                thread.join(10)
+            assert not any(thread.is_alive() for thread in threads)
+    assert told["closed"] == 24
+
+
+def test_a_completion_cut_by_a_filter_is_no_program() -> None:
+    said = Answer(GOOD, "content_filter")
+    with serving(StubServer(lambda prompt, seed: said)) as server, provider(server) as made:
+        with pytest.raises(ProgramRejected) as caught:
+            made.complete(prompts(1))
+        assert caught.value.rule == "filtered"
 
 
 @pytest.mark.parametrize(

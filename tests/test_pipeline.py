@@ -23,12 +23,12 @@ from rewards.sandbox import Limits, SandboxPool
 from rewards.values import equal, parse
 from synth import executions as executions_module
 from synth.catalogue import catalogue
-from synth.config import TASKS, GenerateConfig
+from synth.config import MAX_ATTEMPTS, TASKS, GenerateConfig
 from synth.constraints import CONTROL_KINDS, Constraint, Structure, structure
 from synth.dedup import ast_shape
 from synth.errors import DataError, ProgramRejected
 from synth.inputs import Drawer
-from synth.pipeline import MAX_ATTEMPTS, Attempt, Made, MadeCase, Pipeline, rows_of
+from synth.pipeline import Attempt, Made, MadeCase, Pipeline, rows_of
 from synth.programs import vet
 from synth.prompts import INPUT_VERSION, OUTPUT_VERSION, RAISES_VERSION
 
@@ -167,6 +167,12 @@ def test_a_text_that_breaks_a_rule_is_dropped_by_its_name(bench: Bench, rule: st
     assert bench.reason(REJECTED[rule]) == ("programs", rule)
 
 
+def test_arguments_are_not_unpacked(bench: Bench) -> None:
+    """No input can be varied that is hidden in a dictionary; it once ended the whole run."""
+    text = program("return [size, text.strip()]", call="measure(**{'text': ' a '})")
+    assert bench.reason(text) == ("programs", "literal_arguments")
+
+
 # GE-03: the value of hash() changes with the hash seed; QB-05: so do addresses, and a second look
 # would not show it for a small number.
 @pytest.mark.parametrize(
@@ -179,6 +185,9 @@ def test_a_text_that_breaks_a_rule_is_dropped_by_its_name(bench: Bench, rule: st
         "return text.strip().__class__.__name__ + str(size)",
         "print(text.strip()); return size",
         "return open(text.strip())",
+        # Where and how a program runs is no part of it.
+        "return [__file__, text.strip(), size]",
+        "return [__name__, text.strip(), size]",
     ],
 )
 def test_GE_03_and_QB_05_impure_names_are_dropped(bench: Bench, line: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from synth.clients import Server
+    from collections.abc import Iterable
+
+    from synth.clients import Patience, Server
     from synth.difficulty import DifficultyConfig, Filtered
     from synth.difficulty.filtering import Access
 
@@ -135,16 +137,17 @@ def difficulty(
 
         vllm serve Qwen/Qwen2.5-Coder-7B-Instruct
     """
+    import json
     from pathlib import Path
 
-    from synth.difficulty.filtering import filter_folder, none_kept
+    from synth.difficulty.filtering import filter_folder
 
     config = config_of(settings)
     cost = prices_of(prices)
     origin = Path(source)
     suffix = "labelled" if config.label_only else "hard"
     target = Path(out) if out else origin.with_name(f"{origin.absolute().name}-{suffix}")
-    with _bar(cost) as progress:
+    with bar(cost) as progress:
         done = filter_folder(
             origin,
             target,
@@ -155,18 +158,12 @@ def difficulty(
             jobs=jobs,
             progress=progress,
         )
-    for warning in done.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    _print(done, target, cost, as_json=as_json)
-    if not done.rows:
-        raise none_kept(done)
-    if done.failed_share > settings["max_failures"]:
-        click.echo(
-            f"error: {done.failed_share:.0%} of the rows could not be measured; give the same command"
-            " with --overwrite to ask again for what is missing",
-            err=True,
-        )
-        ctx.exit(1)
+    warn(done.warnings)
+    if as_json:
+        click.echo(json.dumps(summary_json(done, target, cost), indent=2))
+    else:
+        show(done, target, cost)
+    judge(ctx, done, settings["max_failures"], "--overwrite")
 
 
 def config_of(settings: dict[str, Any]) -> DifficultyConfig:
@@ -202,7 +199,6 @@ def access_of(settings: dict[str, Any], model: str) -> Access:
     """How the models are reached, the small one under the name `model`."""
     from pathlib import Path
 
-    from synth.clients import Patience
     from synth.difficulty.filtering import Access
     from synth.errors import ConfigError
 
@@ -217,13 +213,20 @@ def access_of(settings: dict[str, Any], model: str) -> Access:
     return Access(
         evaluator=Path(local) if local else server_of(settings, model),
         solver=solver,
-        patience=Patience(
-            concurrency=settings["concurrency"],
-            timeout=settings["timeout"],
-            seconds=settings["patience"],
-            max_failures=settings["max_failures"],
-        ),
+        patience=patience_of(settings),
         offline=settings["offline"],
+    )
+
+
+def patience_of(settings: dict[str, Any]) -> Patience:
+    """The bounds that the options of `server_options` set."""
+    from synth.clients import Patience
+
+    return Patience(
+        concurrency=settings["concurrency"],
+        timeout=settings["timeout"],
+        seconds=settings["patience"],
+        max_failures=settings["max_failures"],
     )
 
 
@@ -254,7 +257,7 @@ def prices_of(text: str | None) -> tuple[float, float] | None:
     return price_in, price_out
 
 
-def _bar(cost: tuple[float, float] | None) -> Any:
+def bar(cost: tuple[float, float] | None) -> Any:
     """A context manager that gives the function to call with the progress of a run."""
     import shutil
     from collections.abc import Iterator
@@ -292,26 +295,30 @@ def spent(totals: Any, cost: tuple[float, float] | None) -> str:
     return text if cost is None else f"{text}, about {totals.cost(*cost):.2f}"
 
 
-def _print(
-    done: Filtered, target: object, cost: tuple[float, float] | None, *, as_json: bool
-) -> None:
-    import json
-    from dataclasses import asdict
+def warn(warnings: Iterable[str]) -> None:
+    """What a user should know, on standard error."""
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
-    if as_json:
-        data = {
-            "folder": str(target) if done.rows else None,
-            "rows": len(done.rows),
-            "failed_share": round(done.failed_share, 4),
-            "figures": done.figures.to_json(),
-            "faults": done.faults,
-            "totals": asdict(done.totals),
-            "cost": None if cost is None else round(done.totals.cost(*cost), 4),
-            "warnings": list(done.warnings),
-            "date": done.date,
-        }
-        click.echo(json.dumps(data, indent=2))
-        return
+
+def judge(ctx: click.Context, done: Filtered, max_failures: float, again: str) -> None:
+    """End the command with status 1 if no row is kept, or the server failed too many; `again`: the option
+    that makes it ask for what is missing."""
+    from synth.difficulty.filtering import none_kept
+
+    if not done.rows:
+        raise none_kept(done)
+    if done.failed_share > max_failures:
+        click.echo(
+            f"error: {done.failed_share:.0%} of the rows could not be measured; give the same command"
+            f" with {again} to ask again for what is missing",
+            err=True,
+        )
+        ctx.exit(1)
+
+
+def show(done: Filtered, target: object, cost: tuple[float, float] | None) -> None:
+    """The tables of a run, for people."""
     click.echo(done.figures.text())
     click.echo()
     if done.faults:
@@ -321,3 +328,22 @@ def _print(
     click.echo(f"{totals.requests:,} requests answered so far, {spent(totals, cost)}")
     if done.rows:
         click.echo(f"{len(done.rows)} rows -> {target}/")
+
+
+def summary_json(
+    done: Filtered, target: object, cost: tuple[float, float] | None
+) -> dict[str, Any]:
+    """What came of a run, as JSON values."""
+    from dataclasses import asdict
+
+    return {
+        "folder": str(target) if done.rows else None,
+        "rows": len(done.rows),
+        "failed_share": round(done.failed_share, 4),
+        "figures": done.figures.to_json(),
+        "faults": done.faults,
+        "totals": asdict(done.totals),
+        "cost": None if cost is None else round(done.totals.cost(*cost), 4),
+        "warnings": list(done.warnings),
+        "date": done.date,
+    }

@@ -1,8 +1,23 @@
-"""`synth generate`: a dataset from nothing."""
+"""`synth generate`: a dataset from nothing, or from what a model writes."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
+
+from synth.commands.difficulty import server_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from synth.completions import Totals
+    from synth.config import GenerateConfig, Writer
+    from synth.difficulty import DifficultyConfig, Filtered
+    from synth.difficulty.filtering import Access
+    from synth.engine import Finished, Reach
 
 EPILOG = """\b
 Examples:
@@ -10,7 +25,56 @@ Examples:
   synth generate --depth 2 -n 2000 --types str,list,dict --out strings
   synth generate --depth 3 -n 50000 --jobs 8 --out big
   synth generate --depth 3 -n 50000 --jobs 8 --out big --resume
+  synth generate --provider openai --model my-model --base-url http://127.0.0.1:8000/v1
+  synth generate --evaluator-model small --evaluator-base-url http://127.0.0.1:8001/v1
 """
+
+
+def writer_options(command: Any) -> Any:
+    """The options of a model that writes the programs."""
+    options = (
+        click.option("--model", metavar="NAME",
+                     help="The model that writes the programs, with --provider openai."),
+        server_options,
+        click.option("--temperature", type=float, default=1.0, show_default=True, metavar="T",
+                     help="Above 0, at most 2."),
+        click.option("--top-p", type=float, default=None, metavar="P",
+                     help="Above 0, at most 1.  [default: the server's]"),
+        click.option("--max-tokens", type=int, default=4096, show_default=True, metavar="N",
+                     help="Limit of one completion; one that is cut there is dropped."),
+        click.option("--repair", type=int, default=1, show_default=True, metavar="N",
+                     help="Follow-up turns that name the broken rule, 0 to 5."),
+        click.option("--attempts", type=int, default=10, show_default=True, metavar="N",
+                     help="Prompts for one constraint before it is given up, 1 to 100."),
+        click.option("--store", type=click.Path(),
+                     help="File of completions.  [default: OUT/completions.sqlite]"),
+        click.option("--prices", metavar="IN,OUT",
+                     help="Prices per million tokens of prompt and completion, for an estimate."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def evaluator_options(command: Any) -> Any:
+    """The options of a filter by difficulty that follows; `synth difficulty` has more."""
+    options = (
+        click.option("--evaluator-model", metavar="NAME",
+                     help="Small model: rows that it passes too often are left out of OUT-hard."),
+        click.option("--evaluator-base-url", metavar="URL",
+                     help="Its server.  [default: the one of --base-url]"),
+        click.option("--evaluator-api-key-env", metavar="NAME",
+                     help="Variable with its key.  [default: --api-key-env, on the same server]"),
+        click.option("--max-pass-rate", type=float, default=0.3, show_default=True, metavar="SHARE",
+                     help="Keep rows of which at most this share of 10 completions passes."),
+        click.option("--solver-model", metavar="NAME",
+                     help="Strong model that must pass at least once."),
+        click.option("--solver-base-url", metavar="URL",
+                     help="Its server.  [default: the evaluator's]"),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command(epilog=EPILOG, short_help="Make a dataset.")
@@ -59,7 +123,15 @@ Examples:
     metavar="N",
     help="Workers; the rows do not depend on it.  [default: all cores]",
 )
-@click.option("--provider", default="grammar", show_default=True, help="Who writes the programs.")
+@click.option(
+    "--provider",
+    default="grammar",
+    show_default=True,
+    metavar="NAME",
+    help="Who writes the programs: grammar (offline), or openai (any compatible server).",
+)
+@writer_options
+@evaluator_options
 @click.option(
     "--inputs-per-program",
     type=int,
@@ -72,61 +144,259 @@ Examples:
 @click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
 @click.option("--overwrite", is_flag=True, help="Replace the run in the output folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.pass_context
 def generate(
-    depth: int, rows: int, seed: int, types: str, levels: str, tasks: str, questions: str, out: str,
-    jobs: int | None, provider: str, inputs_per_program: int, exceptions: bool, resume: bool, overwrite: bool,
-    as_json: bool,
+    ctx: click.Context, /, out: str, jobs: int | None, resume: bool, overwrite: bool,
+    prices: str | None, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Make a dataset of executed Python programs, offline and reproducibly.
 
     Programs are written under constraints (an operation to use, a structure to use it in), checked,
     run in a sandbox on several inputs each, and stored as rows: what a call returns together with what
     happens on the way (whitebox), an input that gives an output (input), or the output alone (output).
+
+    With --provider openai a model writes the programs. Its answers are kept in a file as they arrive, so a
+    run that was killed pays for none of them twice. With --evaluator-model the rows are measured as
+    by synth difficulty, and those that are hard enough are written to OUT-hard as well.
     """
-    import shutil
+    import json
+    from pathlib import Path
 
-    from synth.config import GenerateConfig
-    from synth.engine import generate as run
+    from synth.commands.difficulty import judge, prices_of, show, summary_json, warn
 
-    config = GenerateConfig(
-        depth=depth,
-        rows=rows,
-        seed=seed,
-        types=tuple(names(types)),
-        levels=tuple(numbers("--levels", levels)),
-        provider=provider,
-        inputs_per_program=inputs_per_program,
-        tasks=tuple(names(tasks)),
-        questions=questions,
-        exceptions=exceptions,
-    )
+    config = config_of(settings)
+    reach = reach_of(settings)
+    cost = prices_of(prices)
     workers = usable_cores() if jobs is None else jobs
-    from tqdm import tqdm
+    after = filter_of(settings, Path(out), config, resume=resume, overwrite=overwrite)
+    hard: Filtered | None = None
+    try:
+        finished = run(config, reach, out, workers, cost, resume=resume, overwrite=overwrite)
+        if finished.asked:
+            warn(finished.asked.warnings)
+        if after:
+            hard = after.run(Path(out), workers, settings["store"])
+            warn(hard.warnings)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what is finished is kept: {again(out)}", err=True)
+        raise
+    if as_json:
+        data = finished_json(finished, cost)
+        if after and hard:
+            data["difficulty"] = summary_json(hard, after.target, None)
+        click.echo(json.dumps(data, indent=2))
+    else:
+        summarise(finished, cost, filtered=hard is not None)
+        if after and hard:
+            click.echo()
+            show(hard, after.target, None)
+    if hard:
+        judge(ctx, hard, settings["max_failures"], "--resume")
 
-    # A terminal that reports a size of 0 by 0 would get no bar at all.
-    size = shutil.get_terminal_size()
-    with tqdm(
-        total=rows,
-        unit="row",
-        desc="generate",
-        disable=None,
-        leave=False,
-        ncols=size.columns,
-        nrows=size.lines,
-    ) as bar:
+
+def config_of(settings: dict[str, Any]) -> GenerateConfig:
+    """The checked settings that decide the rows."""
+    from synth.config import GenerateConfig
+
+    return GenerateConfig(
+        depth=settings["depth"],
+        rows=settings["rows"],
+        seed=settings["seed"],
+        types=tuple(names(settings["types"])),
+        levels=tuple(numbers("--levels", settings["levels"])),
+        provider=settings["provider"],
+        writer=writer_of(settings),
+        inputs_per_program=settings["inputs_per_program"],
+        tasks=tuple(names(settings["tasks"])),
+        questions=settings["questions"],
+        exceptions=settings["exceptions"],
+    )
+
+
+def writer_of(settings: dict[str, Any]) -> Writer | None:
+    """The model that writes the programs; None if none is named."""
+    from synth.completions import Sampling
+    from synth.config import Writer
+
+    if settings["model"] is None:
+        return None
+    return Writer(
+        model=settings["model"],
+        endpoint=settings["endpoint"],
+        sampling=Sampling(
+            temperature=settings["temperature"],
+            top_p=settings["top_p"],
+            max_tokens=settings["max_tokens"],
+            extra=settings["extra_body"],
+        ),
+        repairs=settings["repair"],
+        attempts=settings["attempts"],
+    )
+
+
+def reach_of(settings: dict[str, Any]) -> Reach:
+    """How the model that writes the programs is reached."""
+    import os
+    from pathlib import Path
+
+    from synth.commands.difficulty import patience_of
+    from synth.engine import Reach
+
+    return Reach(
+        base_url=settings["base_url"],
+        api_key=os.environ.get(settings["api_key_env"], ""),
+        patience=patience_of(settings),
+        offline=settings["offline"],
+        store=Path(settings["store"]) if settings["store"] else None,
+    )
+
+
+class Filter:
+    """The filter by difficulty that follows a run."""
+
+    def __init__(
+        self, config: DifficultyConfig, access: Access, target: Path, *, overwrite: bool
+    ) -> None:
+        self.config = config
+        self.access = access
+        self.target = target
+        self.overwrite = overwrite
+
+    def run(self, origin: Path, jobs: int, store: str | None) -> Filtered:
+        """Measure the rows in `origin`, and write those that are kept."""
+        from synth.commands.difficulty import bar
+        from synth.difficulty.filtering import filter_folder
+
+        with bar(None) as progress:
+            return filter_folder(
+                origin,
+                self.target,
+                self.config,
+                self.access,
+                store=store,
+                overwrite=self.overwrite,
+                jobs=jobs,
+                progress=progress,
+            )
+
+
+def filter_of(
+    settings: dict[str, Any],
+    out: Path,
+    config: GenerateConfig,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Filter | None:
+    """The filter that the options ask for, or None. Raises `UsageError` if it could not write its rows."""
+    from synth.difficulty import Bar, DifficultyConfig
+    from synth.difficulty.config import EVALUATOR
+    from synth.difficulty.filtering import check_target
+    from synth.errors import ConfigError
+
+    url, model = settings["evaluator_base_url"], settings["evaluator_model"]
+    if not url and not model:
+        if settings["solver_model"] or settings["solver_base_url"]:
+            raise ConfigError("--solver-model needs --evaluator-model NAME: it judges what is hard")
+        return None
+    wanted = DifficultyConfig(
+        model=model or EVALUATOR,
+        bar=Bar(most=settings["max_pass_rate"]),
+        solver_model=settings["solver_model"],
+    )
+    target = out.with_name(f"{out.absolute().name}-hard")
+    # A finished run that is resumed comes to the same rows again.
+    replace = overwrite or (resume and _holds(target, config, wanted))
+    check_target(out, target, overwrite=replace)
+    return Filter(wanted, evaluator_access(settings, wanted), target, overwrite=replace)
+
+
+def _holds(target: Path, config: GenerateConfig, wanted: DifficultyConfig) -> bool:
+    from synth.dataset import read_manifest
+    from synth.journal import MANIFEST
+    from synth.manifest import config_digest
+
+    if not (target / MANIFEST).is_file():
+        return False
+    asked = {**config.resolved(), "difficulty": wanted.resolved()}
+    return read_manifest(target).digest == config_digest(asked)
+
+
+def evaluator_access(settings: dict[str, Any], wanted: DifficultyConfig) -> Access:
+    """How evaluator and solver are reached. A key goes to no other server than the one it was given for."""
+    from synth.commands.difficulty import patience_of, server_of
+    from synth.difficulty.filtering import Access
+    from synth.errors import ConfigError
+
+    url = settings["evaluator_base_url"] or settings["base_url"]
+    name = settings["evaluator_api_key_env"]
+    if name is None:
+        name = settings["api_key_env"] if url == settings["base_url"] else ""
+    address = {"base_url": url, "api_key_env": name, "endpoint": "chat"}
+    solver = None
+    if wanted.solver_model is not None:
+        at = {**address, "base_url": settings["solver_base_url"] or url}
+        solver = server_of(at, wanted.solver_model)
+    elif settings["solver_base_url"]:
+        raise ConfigError("--solver-base-url needs --solver-model NAME")
+    return Access(
+        evaluator=server_of(address, wanted.model),
+        solver=solver,
+        patience=patience_of(settings),
+        offline=settings["offline"],
+    )
+
+
+def run(
+    config: GenerateConfig, reach: Reach, out: str, jobs: int, cost: tuple[float, float] | None,
+    *, resume: bool, overwrite: bool,
+) -> Finished:  # fmt: skip
+    """The run itself, under a bar."""
+    from synth.commands.difficulty import spent
+    from synth.engine import generate as made
+
+    with _bar(config.rows) as bar:
 
         def progress(done: int, wanted: int) -> None:
             bar.update(done - bar.n)
 
-        try:
-            finished = run(
-                config, out, jobs=workers, resume=resume, overwrite=overwrite, progress=progress
-            )
-        except KeyboardInterrupt:
-            bar.close()
-            click.echo(f"stopped; what is finished is kept: {again(out)}", err=True)
-            raise
-    summarise(finished, as_json=as_json)
+        def usage(totals: Totals) -> None:
+            bar.set_postfix_str(spent(totals, cost), refresh=False)
+
+        return made(
+            config,
+            out,
+            jobs=jobs,
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+            reach=reach,
+            usage=usage,
+        )
+
+
+def _bar(rows: int) -> AbstractContextManager[Any]:
+    import shutil
+    from contextlib import contextmanager
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        from tqdm import tqdm
+
+        # A terminal that reports a size of 0 by 0 would get no bar at all.
+        size = shutil.get_terminal_size()
+        with tqdm(
+            total=rows,
+            unit="row",
+            desc="generate",
+            disable=None,
+            leave=False,
+            ncols=size.columns,
+            nrows=size.lines,
+        ) as bar:
+            yield bar
+
+    return opened()
 
 
 def again(out: str) -> str:
@@ -167,27 +437,32 @@ def usable_cores() -> int:
         return os.cpu_count() or 1
 
 
-def summarise(finished: object, *, as_json: bool) -> None:
+def finished_json(finished: Finished, cost: tuple[float, float] | None) -> dict[str, Any]:
+    """What a run made, as JSON values."""
+    from dataclasses import asdict
+
+    data: dict[str, Any] = {
+        "folder": str(finished.folder),
+        "seconds": round(finished.seconds, 2),
+        "resumed_slots": finished.resumed,
+        "counts": finished.manifest.counts,
+        "config_digest": finished.manifest.digest,
+        "funnel": finished.manifest.funnel.to_json(),
+    }
+    if asked := finished.asked:
+        price = None if cost is None else round(asked.totals.cost(*cost), 4)
+        data["asked"] = {**asdict(asked), "cost": price}
+    return data
+
+
+def summarise(
+    finished: Finished, cost: tuple[float, float] | None = None, *, filtered: bool = False
+) -> None:
     """Where things are, and what to do next."""
-    import json
+    from synth.commands.difficulty import spent
 
-    from synth.engine import Finished
-
-    assert isinstance(finished, Finished)
     manifest, folder = finished.manifest, finished.folder
-    counts = manifest.counts
-    if as_json:
-        data = {
-            "folder": str(folder),
-            "seconds": round(finished.seconds, 2),
-            "resumed_slots": finished.resumed,
-            "counts": counts,
-            "config_digest": manifest.digest,
-            "funnel": manifest.funnel.to_json(),
-        }
-        click.echo(json.dumps(data, indent=2))
-        return
-    click.echo(f"{counts['rows']} rows in {finished.seconds:.0f} s -> {folder}/")
+    click.echo(f"{manifest.counts['rows']} rows in {finished.seconds:.0f} s -> {folder}/")
     click.echo(f"  data/*.parquet   for datasets.load_dataset({str(folder)!r})")
     click.echo("  jsonl/*.jsonl    the same rows as text")
     click.echo(
@@ -198,8 +473,18 @@ def summarise(finished: object, *, as_json: bool) -> None:
         click.echo(
             f"  {without} constraints gave no program in the attempts allowed and were passed over"
         )
+    if asked := finished.asked:
+        totals = asked.totals
+        click.echo(f"  {totals.requests:,} requests answered so far, {spent(totals, cost)}")
+        if asked.faults:
+            met = ", ".join(f"{kind} ({count})" for kind, count in asked.faults.items())
+            click.echo(f"  faults met on the way: {met}")
     click.echo()
     click.echo(manifest.funnel.table())
     click.echo()
     click.echo(f"Next:  synth show {folder}       synth stats {folder}")
-    click.echo("Rows are not filtered by difficulty: no model has been asked how hard they are.")
+    if not filtered:
+        click.echo(
+            "Rows are not filtered by difficulty: no model has been asked how hard they are."
+        )
+        click.echo(f"Filter: synth difficulty {folder} --model NAME --base-url URL")

@@ -20,7 +20,7 @@ _FORBIDDEN_NAMES = frozenset(
     (
         *("breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals"),
         *("hasattr", "hash", "help", "id", "input", "locals", "memoryview", "object", "open"),
-        *("print", "quit", "setattr", "vars", "__import__", "__builtins__"),
+        *("print", "quit", "setattr", "vars"),
     )
 )
 
@@ -62,7 +62,8 @@ def _pure_names(_: Constraint, source: Source) -> str | None:
         op.owner.partition(".")[0] for op in catalogue().operations if op.family == "library"
     }
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Name) and node.id in _FORBIDDEN_NAMES:
+        # `__file__` and its like say where and how the program runs.
+        if isinstance(node, ast.Name) and (node.id in _FORBIDDEN_NAMES or node.id.startswith("__")):
             return f"{node.id} on line {node.lineno}"
         if isinstance(node, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)):
             return f"async on line {node.lineno}"
@@ -128,6 +129,8 @@ def _literal_arguments(_: Constraint, source: Source) -> str | None:
             parse(ast.unparse(value))
         except ValueTextError as error:
             return f"argument {ast.unparse(value)[:60]}: {error}"
+    if any(word.arg is None for word in source.call.keywords):
+        return "the arguments are unpacked with **"
     if not source.call.args and not source.call.keywords:
         return "the entry is called without an argument"
     return None

@@ -34,14 +34,22 @@ from synth.difficulty.labels import Label
 from synth.difficulty.measuring import assess
 from synth.difficulty.stopping import KEPT
 from synth.errors import ConfigError, FolderError, SynthError
-from synth.journal import CARD, MANIFEST, STAGING, folder_errors, prepare_folder
+from synth.journal import CARD, MANIFEST, STAGING, STORE, folder_errors, prepare_folder
 from synth.manifest import Funnel, Manifest, Stage, canonical_json, config_digest
 from synth.report import compute as compute_report
 
-__all__ = ["LABELS", "STORE", "Access", "Filtered", "filter_folder", "filter_rows"]
+__all__ = [
+    "LABELS",
+    "STORE",
+    "Access",
+    "Filtered",
+    "check_target",
+    "filter_folder",
+    "filter_rows",
+    "none_kept",
+]
 
 LABELS = "difficulty.jsonl"
-STORE = "completions.sqlite"
 
 PATIENCE = Patience()
 
@@ -216,7 +224,7 @@ def filter_folder(
     end a run.
     """
     origin, target = Path(source), Path(out)
-    _check_target(origin, target, overwrite=overwrite)
+    check_target(origin, target, overwrite=overwrite)
     rows = tuple(read_rows(origin))
     if not rows:
         raise FolderError(f"{str(origin)!r} holds no rows")
@@ -239,7 +247,8 @@ def _manifest_of(origin: Path) -> Manifest:
     return Manifest({"source": origin.name}, 0)
 
 
-def _check_target(origin: Path, target: Path, *, overwrite: bool) -> None:
+def check_target(origin: Path, target: Path, *, overwrite: bool) -> None:
+    """Raises `FolderError` if the rows kept of `origin` cannot be written to `target`."""
     with folder_errors(target):
         if target.resolve() == origin.resolve():
             raise FolderError(f"--out is {str(target)!r}, the folder that is read: give another")

@@ -14,6 +14,7 @@ from synth.completions import Ask, Reply, Sampling
 from synth.difficulty.config import DifficultyConfig
 from synth.difficulty.labels import Rollout
 from synth.errors import SynthError
+from synth.prompts import few_shot_prompt
 
 if TYPE_CHECKING:
     from rewards.sandbox import SandboxPool
@@ -21,29 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Judge", "RewardJudge", "evaluator_ask", "solver_ask"]
 
 GRADING_TRIES = 3
-
-EXAMPLES = """\
-def f(words, sep):
-    return sep.join(w.upper() for w in words)
-
-assert f(['a', 'bc'], '-') == 'A-BC'
-
-def f(numbers):
-    total = 0
-    for n in numbers:
-        if n % 2:
-            total += n
-    return [total, len(numbers)]
-
-assert f([3, 4, 5]) == [8, 3]
-
-def f(text):
-    return {c: text.count(c) for c in text}
-
-assert f('noon') == {'n': 2, 'o': 2}
-
-"""
-"""Worked examples for models that continue text (version id `few-shot-1`)."""
 
 
 class Judge(Protocol):
@@ -90,10 +68,10 @@ def evaluator_ask(row: Row, config: DifficultyConfig) -> Ask | None:
     spec = Spec.from_json(row.spec)
     if row.task != "output" or spec.raises is not None:
         return None
-    text = f"{EXAMPLES}{row.code.rstrip()}\n\nassert {row.entry}({row.args}) =="
+    messages = few_shot_prompt(row.code, row.entry, row.args)
     stop = tuple(dict.fromkeys(("\n", *config.sampling.stop)))
     sampling = Sampling(**{**vars(config.sampling), "stop": stop})
-    return Ask(config.model, (("user", text),), sampling, "completion")
+    return Ask(config.model, messages, sampling, "completion")
 
 
 def solver_ask(row: Row, config: DifficultyConfig) -> Ask:

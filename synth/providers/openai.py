@@ -12,34 +12,21 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from synth.clients import Client, Fault, Outcome, Patience, Server
 from synth.clients.faults import OF_THE_PROMPT
 from synth.completions import Ask, CompletionStore, Sampling
-from synth.constraints import Constraint, rules_of
 from synth.errors import ConfigError, ProgramRejected, ProviderError
-from synth.prompts import Messages, Prompt
-from synth.providers.base import Completion
+from synth.prompts import Messages, Prompt, Turn, repair_messages
+from synth.providers.base import MAX_REPAIRS, Completion
 
-__all__ = ["MAX_REPAIRS", "REPAIR_VERSION", "OpenAIProvider", "Turn", "repair_messages"]
+__all__ = ["OpenAIProvider"]
 
-REPAIR_VERSION = "repair-1"
-MAX_REPAIRS = 5
 SAMPLING = Sampling(temperature=1.0, max_tokens=4096)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A completion that was no program of its constraint, and why."""
-
-    text: str
-    rule: str
-    """Short name, as in the funnel."""
-    detail: str = ""
 
 
 class OpenAIProvider:
@@ -74,6 +61,7 @@ class OpenAIProvider:
         self._thread.start()
         self._client = Client(server, store, patience, offline=offline)
         self._closed = False
+        self._lock = threading.Lock()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -93,7 +81,7 @@ class OpenAIProvider:
         """One completion per prompt, in the same order.
 
         Raises `ProgramRejected` for a completion that is none (cut at the limit of tokens, without
-        content, refused by a filter), `ProviderError` if the server gives nothing, to be resumed.
+        content, refused by a filter, …), `ProviderError` if the server gives nothing, to be resumed.
         """
         waiting = [self._submit(self._drawn(self._ask(p, p.messages))) for p in prompts]
         return [
@@ -111,15 +99,17 @@ class OpenAIProvider:
 
         A run whose workers ask one prompt at a time keeps the server busy this way.
         """
-        for prompt in prompts:
-            # What goes wrong is told to whoever asks for the completion.
-            self._submit(self._drawn(self._ask(prompt, prompt.messages)))
+        with suppress(ProviderError):  # closed: nobody will ask any more
+            for prompt in prompts:
+                # What goes wrong is told to whoever asks for the completion.
+                self._submit(self._drawn(self._ask(prompt, prompt.messages)))
 
     def close(self) -> None:
         """Keep what has been answered, call the rest off and let go; may be called again."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -136,10 +126,12 @@ class OpenAIProvider:
     # --- between threads and the event loop -------------------------------------------------
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        if self._closed:
-            work.close()
-            raise ProviderError("the provider is closed: the run is being stopped")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        # Under the lock, so that what is submitted at all is submitted before `_end`, which ends it.
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise ProviderError("the provider is closed: the run is being stopped")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _wait(self, future: Future[T]) -> T:
         try:
@@ -158,7 +150,8 @@ class OpenAIProvider:
 
     def _completion(self, prompt: Prompt, outcome: Outcome) -> Completion:
         if isinstance(outcome, Fault):
-            if outcome.kind in OF_THE_PROMPT:
+            # A request that is refused while others are not: waiting will not change that.
+            if outcome.kind in OF_THE_PROMPT or outcome.kind == "refused":
                 raise ProgramRejected(outcome.kind, outcome.detail)
             raise ProviderError(
                 f"{self.name} at {self._server.base_url}: {outcome}; what was answered is kept: give"
@@ -166,43 +159,8 @@ class OpenAIProvider:
             )
         if outcome.truncated:
             raise ProgramRejected("truncated", "the completion was cut at the limit of tokens")
+        if outcome.finish_reason == "content_filter":
+            raise ProgramRejected("filtered", "the server's content filter cut the completion")
         if outcome.text is None:
             raise ProgramRejected("no_content", "the completion holds reasoning at most")
         return Completion(prompt.id, outcome.text, self.name)
-
-
-# ------------------------------------------------------------------------------- follow-up turns
-
-
-def repair_messages(prompt: Prompt, turns: Sequence[Turn]) -> Messages:
-    """The conversation that asks for a better program (version id `REPAIR_VERSION`)."""
-    messages = list(prompt.messages)
-    for turn in turns:
-        messages.append(("assistant", turn.text))
-        messages.append(("user", _complaint(prompt.constraint, turn)))
-    return tuple(messages)
-
-
-# Rules that no constraint holds: about the completion as a whole, or about what happened when it ran.
-_SAID = {
-    "no_program": "Your answer holds no complete program in a closed code block.",
-    "syntax": "The program is not valid Python.",
-    "too_long": "The program is too long.",
-    "truncated": "Your answer was cut off before its end: be brief.",
-    "hash_seed_dependent": "The result depends on the order of a set or on a hash.",
-    "seed_raised": "The call in the program raises an exception.",
-    "seed_timed_out": "The call in the program does not end in time.",
-}
-
-
-def _complaint(constraint: Constraint, turn: Turn) -> str:
-    sentences = {rule.name: rule.sentence(constraint) for rule in rules_of(constraint)}
-    if turn.rule in sentences:
-        broken = f"The program breaks this rule: {sentences[turn.rule]}"
-    else:
-        broken = _SAID.get(turn.rule, f"The program cannot be used ({turn.rule}).")
-    found = f" Found: {turn.detail}." if turn.detail else ""
-    return (
-        f"{broken}{found}\n\nChange the program so that this rule and all others hold. Answer with the"
-        " whole program alone, in one ```python block."
-    )
