@@ -34,7 +34,7 @@ class Commands(click.Group):
         """Names of the installed subcommands, the order of a run first."""
         order = [
             *("generate", "difficulty", "chains", "show", "stats", "constraints", "trace", "ask"),
-            *("grade", "audit", "publish", "bench"),
+            *("grade", "audit", "train", "evaluate", "publish", "bench"),
         ]
         found = sorted(_entries())
         return [name for name in order if name in found] + [n for n in found if n not in order]

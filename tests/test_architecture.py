@@ -29,8 +29,8 @@ from synth.pipeline import STAGES
 REWARDS = (
     "values", "row", "sandbox.jobs",
     "sandbox.kernel", "sandbox.seccomp", "sandbox.root", "sandbox.landlock", "sandbox.usage",
-    "sandbox.isolation", "sandbox.wire", "sandbox.report", "sandbox.performer", "sandbox.watch",
-    "sandbox.zygote", "sandbox.guest", "sandbox.relay",
+    "sandbox.isolation", "sandbox.wire", "sandbox.report", "sandbox.performer",
+    "sandbox.watch", "sandbox.zygote", "sandbox.guest", "sandbox.relay",
     "sandbox.protocol", "sandbox.sharing", "sandbox.server", "sandbox.batch", "sandbox.executor",
     "sandbox.pool", "sandbox.remote", "sandbox",
     "lexing", "answers", "assertions", "arguments", "grades", "questions",
@@ -46,6 +46,14 @@ REWARDS = (
     "selfcheck",
 )  # fmt: skip
 """Modules of `rewards` in the order in which they may import each other."""
+
+TRAINERS = (
+    "records", "config",
+    "layouts.base", "layouts.unittests", "layouts.chats", "layouts.programs", "layouts.reference",
+    "layouts",
+    "reading", "paying", "data", "models", "memory", "rollouts", "panel", "watch", "curriculum",
+    "card", "run", "launch", "sft", "grpo", "evaluate", "verl", "fidelity", "commands", "recipes",
+)  # fmt: skip
 
 HEAVY = {
     *("pandas", "datasets", "hypothesis", "pyarrow", "openai", "torch", "pygments", "tqdm"),
@@ -70,7 +78,7 @@ def modules_of(package: str) -> dict[str, Path]:
     return found
 
 
-MODULES = {package: modules_of(package) for package in ("rewards", "synth")}
+MODULES = {package: modules_of(package) for package in ("rewards", "synth", "trainers")}
 ALL = {name: path for modules in MODULES.values() for name, path in modules.items()}
 
 
@@ -108,7 +116,9 @@ def test_rewards_imports_the_standard_library_only() -> None:
             assert allowed, f"{name}, line {line}, imports {module}"
 
 
-@pytest.mark.parametrize(("package", "order"), [("rewards", REWARDS), ("synth", STAGES)])
+@pytest.mark.parametrize(
+    ("package", "order"), [("rewards", REWARDS), ("synth", STAGES), ("trainers", TRAINERS)]
+)
 def test_a_module_imports_only_modules_that_stand_before_it(
     package: str, order: tuple[str, ...]
 ) -> None:

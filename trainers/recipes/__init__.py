@@ -1,0 +1,1 @@
+"""Configurations of other programs, as data: accelerate's (FSDP, DeepSpeed), verl's."""
