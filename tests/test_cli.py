@@ -300,7 +300,7 @@ def test_version_and_help(command_line: CommandLine) -> None:
     short, long = command_line("-h"), command_line("--help")
     assert short.stdout == long.stdout
     listed = re.findall(r"^  ([a-z]+)  ", long.stdout, re.MULTILINE)
-    assert listed[:3] == ["generate", "difficulty", "show"]
+    assert listed[:4] == ["generate", "difficulty", "chains", "show"]
     assert set(listed) >= {"generate", "show", "stats", "constraints", "publish", "bench"}
 
 

@@ -273,10 +273,11 @@ Examples:
 @click.option("--limit", type=int, metavar="N", help="Rows, balanced over tasks and levels.")
 @click.option("-n", "n", type=int, default=1, show_default=True, help="Completions per row.")
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="0 for greedy.")
-@click.option("--max-tokens", type=int, default=1024, show_default=True, metavar="N")
+@click.option("--max-tokens", type=int, default=1024, show_default=True, metavar="N",
+              help="Longest completion.")  # fmt: skip
 @click.option("--batch", type=int, default=16, show_default=True, metavar="N",
               help="Rows that are generated for at a time.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of sampling.")
 @click.option(
     "--out", type=click.Path(), metavar="FILE", help="Write the completions, as JSON lines."
 )
