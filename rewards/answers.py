@@ -250,7 +250,8 @@ class _Scan:
 
     def _is_quoted(self, found: re.Match[str]) -> bool:
         """A tag in quotes or back-ticks is spoken of, or stands in a string value."""
-        before, after = self.text[found.start() - 1 : found.start()], self.text[found.end() :][:1]
+        start, end = found.span()
+        before, after = self.text[start - 1 : start], self.text[end : end + 1]
         return before == after and before in ("'", '"', "`")
 
     def _left_open(self) -> str | None:

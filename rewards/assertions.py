@@ -139,7 +139,16 @@ def _dump(node: ast.AST) -> str:
     for each in ast.walk(node):
         if isinstance(each, ast.Constant):
             each.kind = None  # u'a' is 'a'
-    return ast.dump(node)
+    try:
+        return ast.dump(node)
+    except ValueError:  # an int of more digits than Python writes, such as 0xff…f
+        import copy
+
+        readable = copy.deepcopy(node)
+        for each in ast.walk(readable):
+            if isinstance(each, ast.Constant) and type(each.value) is int:
+                each.value = f"int {each.value:x}"
+        return ast.dump(readable)
 
 
 def _bound(call: ast.Call, names: tuple[str, ...]) -> dict[str, str] | None:

@@ -54,6 +54,7 @@ __all__ = [
     "Stage",
     "arrow_schema",
     "card_header",
+    "check_files",
     "data_files",
     "prepare_folder",
     "read_manifest",
@@ -282,6 +283,23 @@ def read_manifest(folder: str | Path) -> Manifest:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         # Edited by hand: a count that is text, a file entry without its path.
         raise DataError(f"{path}: a field is damaged: {error}") from error
+
+
+def check_files(folder: str | Path, manifest: Manifest) -> None:
+    """Hold the files of a dataset against the SHA-256 in its manifest; raises `DataError` naming the first
+    that differs or is missing.
+    """
+    for entry in manifest.files:
+        path = Path(folder) / entry.path
+        if not path.is_file():
+            raise DataError(
+                f"{path}: is missing, though {MANIFEST} lists it; make the dataset again"
+            )
+        if path.stat().st_size != entry.bytes or file_digest(path) != entry.sha256:
+            raise DataError(
+                f"{path}: was changed after it was written (its SHA-256 is not the one in {MANIFEST});"
+                " make the dataset again, or give the file alone to see its rows"
+            )
 
 
 def _no_dataset(folder: Path) -> str:

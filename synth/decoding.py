@@ -222,7 +222,8 @@ class LineDecoder(_Decoder):
                 raise _Inconsistent
             elif event:
                 statement = at_line.get(event, tracer.NONE)
-                # Not a step: a continuation line, or the line of the open step once more.
+                # Not a step: a line of the open step once more, or one of no statement. What runs first
+                # of a statement may stand on a continuation line.
                 if statement != tracer.NONE and not self.is_open(statement):
                     self.start(statement)
                     if self.over_limit():

@@ -12,16 +12,20 @@ from typing import Any
 from rewards.row import Spec
 from synth.questions import REASONS, Asked, Preset, answer_text, ask_all, plan, sentence
 from synth.runs import Run
+from synth.source import lines_of
 
 __all__ = ["inquire", "inquiry_json", "inquiry_text"]
 
 
 def inquire(run: Run, preset: Preset, seed: str) -> Asked:
-    """The questions about a run under a preset; the same seed gives the same questions."""
+    """The questions about a run under a preset; the same seed gives the same questions.
+
+    What comes out otherwise in another process (under another hash seed, drawn at random) is not asked
+    for; `DataError` if the steps or the output do.
+    """
     planned = plan(run.trace, run.code, preset=preset, seed=seed)
-    return ask_all(
-        planned, run.states, code=run.code, entry=run.entry, args=run.args, output=run.output
-    )
+    call = {"code": run.code, "entry": run.entry, "args": run.args, "output": run.output}
+    return ask_all(planned, run.states, **call, others=run.elsewhere())
 
 
 def inquiry_json(run: Run, asked: Asked) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def inquiry_json(run: Run, asked: Asked) -> dict[str, Any]:
 def inquiry_text(run: Run, asked: Asked) -> str:
     """The program with line numbers, the call, and each question with its answer."""
     width = len(str(run.code.count("\n") + 1))
-    lines = [f"{n:>{width}}  {line}" for n, line in enumerate(run.code.splitlines(), 1)]
+    lines = [f"{n:>{width}}  {line}" for n, line in enumerate(lines_of(run.code), 1)]
     lines += ["", f"{run.entry}({run.args})", ""]
     for number, question in enumerate(asked.questions, 1):
         lines += [f"{number:>2}. {sentence(question, run.code)}", f"    {answer_text(question)}"]

@@ -36,6 +36,8 @@ from synth.prompts import (
 from synth.providers import Provider, Remote
 from synth.questions import WHITEBOX_VERSION, Plan, ask_all, plan, preset_named, whitebox_prompt
 from synth.repairing import first_that_holds
+from synth.runs import HASH_SEEDS
+from synth.source import lines_of
 from synth.states import States, Wanted, needed
 from synth.traces import Trace, TraceError, statements
 
@@ -83,9 +85,6 @@ STAGES = (
 CASES_DRAWN = 24
 """Input cases drawn for a program, before a few are chosen."""
 MAX_OUTPUT_CHARS = 400
-HASH_SEEDS = (1_000_003, 2, 7)
-"""Further hash seeds under which a program must do the same; a set of two strings comes out in the same
-order under every second one."""
 
 
 @dataclass(frozen=True)
@@ -464,7 +463,7 @@ def _row(
         output_type=case.output_type,
         input_kind=case.kind,
         n_steps=case.n_steps,
-        n_lines=len(made.code.splitlines()),
+        n_lines=len(lines_of(made.code)),
         path_id=case.path_id,
         pass_rate=None,
         n_rollouts=None,

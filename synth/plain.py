@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-__all__ = ["is_plain"]
+__all__ = ["end_of_header", "is_plain"]
 
 _MODULES = frozenset(
     (
@@ -68,7 +68,7 @@ def is_plain(tree: ast.Module) -> bool:
     for node in _statements(tree.body):
         if not isinstance(node, _STATEMENTS) or node.lineno <= last:
             return False
-        last = _end_of_header(node)
+        last = end_of_header(node)
         if not _is_plain_statement(node):
             return False
     nodes = list(ast.walk(tree))
@@ -83,7 +83,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(getattr(node, name, []))
 
 
-def _end_of_header(node: ast.stmt) -> int:
+def end_of_header(node: ast.stmt) -> int:
     """Last line of a statement without its blocks."""
     if not hasattr(node, "body"):
         return node.end_lineno or node.lineno
@@ -95,7 +95,10 @@ def _end_of_header(node: ast.stmt) -> int:
 
 def _is_plain_statement(node: ast.stmt) -> bool:
     if isinstance(node, ast.FunctionDef):
-        return not node.decorator_list
+        # Without a step in its body a line event comes for the `def` itself.
+        return not node.decorator_list and any(map(_is_step, _without_docstring(node.body)))
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return isinstance(node.target, ast.Name)  # others are evaluated, and are no step
     if isinstance(node, (ast.If, ast.While, ast.Assert)):
         # The compiler leaves out what a constant decides.
         return any(isinstance(part, ast.Name) for part in ast.walk(node.test)) and _runs(node)
@@ -112,16 +115,18 @@ def _is_plain_statement(node: ast.stmt) -> bool:
 
 def _runs(node: ast.stmt) -> bool:
     """Whether each block begins with a step, so that a round of a loop shows."""
-    silent = (ast.Global, ast.Nonlocal)
-    for name in _BLOCKS:
-        block = getattr(node, name, None)
-        if block and (isinstance(block[0], silent) or _is_silent_annotation(block[0])):
-            return False
-    return True
+    blocks = [getattr(node, name, None) for name in _BLOCKS]
+    return all(_is_step(block[0]) for block in blocks if block)
 
 
-def _is_silent_annotation(node: ast.stmt) -> bool:
-    return isinstance(node, ast.AnnAssign) and node.value is None
+def _is_step(node: ast.stmt) -> bool:
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None
+    return not isinstance(node, (ast.Global, ast.Nonlocal))
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    return body[1:] if _is_text(body[0]) else body
 
 
 def _is_plain_node(node: ast.AST) -> bool:

@@ -15,6 +15,7 @@ from rewards.row import CONTROL_FLOW, DATA_FLOW, Question, Row, Spec, ValueAnswe
 from rewards.values import parse_tree
 from synth.questions import answer_text, construct
 from synth.questions.facts import literals
+from synth.source import lines_of
 
 __all__ = ["QuestionFigures", "question_figures"]
 
@@ -125,7 +126,7 @@ def _share(hits: list[bool]) -> float:
 
 def _is_following_line(spec: Spec, question: Question) -> bool:
     """Whether the next line of the text is the answer."""
-    lines = spec.code.splitlines()
+    lines = lines_of(spec.code)
     if question.kind != "next_statement" or question.line is None or question.line >= len(lines):
         return False
     return any(str(answer).strip() == lines[question.line].strip() for answer in question.answers)

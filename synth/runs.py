@@ -13,14 +13,22 @@ from typing import Any
 
 from rewards.sandbox import ExecutionResult
 from synth.errors import DataError, ProgramRejected
-from synth.source import read
+from synth.source import lines_of, read
 from synth.states import Held, States, capture, everything
-from synth.traces import Step, Trace, run_watched
+from synth.traces import Step, Trace, TraceError, run_watched
 
 __all__ = ["Run", "follow", "read_program", "run_json", "run_text"]
 
 MAX_STEPS = 10_000
 """Steps that are shown; a longer run is refused by name."""
+
+HASH_SEEDS = (1_000_003, 2, 7)
+"""Further hash seeds under which a run must do the same; a set of two strings comes out in the same order
+under every second one."""
+UNSTEADY = (
+    "are not the same in every process: they hang on the order of a set, on chance or on the clock, so"
+    " nothing can be asked; sort what is iterated, or draw nothing"
+)
 
 FLAGS = {
     "step_limit": "it takes more steps than are followed",
@@ -44,11 +52,35 @@ class Run:
     result: ExecutionResult
     trace: Trace
     states: States
+    max_steps: int
 
     @property
     def output(self) -> str:
         """Canonical text of what the call returned, empty if it has none or the call raised."""
         return self.result.value or ""
+
+    def elsewhere(self) -> tuple[States, ...]:
+        """The same run in fresh processes under other hash seeds.
+
+        Raises `DataError` if it takes other steps there, or gives another output.
+        """
+        from rewards.sandbox import run
+
+        wanted = everything(self.trace)
+        call = (run, self.code, self.entry, [self.args], [self.trace], [wanted])
+        found: list[States] = []
+        for hash_seed in HASH_SEEDS:
+            try:
+                (states,) = capture(*call, max_steps=self.max_steps, hash_seed=hash_seed)
+            except TraceError:
+                raise DataError(f"the steps of {self.entry}({self.args}) {UNSTEADY}") from None
+            if (states.result.outcome, states.result.value) != (
+                self.result.outcome,
+                self.result.value,
+            ):
+                raise DataError(f"the results of {self.entry}({self.args}) {UNSTEADY}")
+            found.append(states)
+        return tuple(found)
 
 
 def read_program(path: str) -> str:
@@ -57,8 +89,10 @@ def read_program(path: str) -> str:
         if path == "-":
             return sys.stdin.buffer.read().decode("utf-8")
         return Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}; expected a Python file") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); expected a Python file") from error
 
 
 def follow(text: str, name: str, *, max_steps: int = MAX_STEPS) -> Run:
@@ -71,10 +105,8 @@ def follow(text: str, name: str, *, max_steps: int = MAX_STEPS) -> Run:
     try:
         source = read(text)
     except ProgramRejected as error:
-        raise DataError(
-            f"{name}: {error.detail or error.rule}; expected a program whose last line is"
-            " print(entry(args)), with the arguments written out"
-        ) from error
+        wanted = "expected a program whose last line is print(entry(args)), arguments written out"
+        raise DataError(f"{name}: {wanted}; {error.detail or error.rule}") from error
     code, entry, args = source.code, source.entry, source.args
     (result,) = run_watched(run, code, entry, [args], options=[{"max_steps": max_steps}])
     if result.record is None:
@@ -86,7 +118,7 @@ def follow(text: str, name: str, *, max_steps: int = MAX_STEPS) -> Run:
     (states,) = capture(run, code, entry, [args], [trace], [everything(trace)], max_steps=max_steps)
     if (states.result.outcome, states.result.value) != (result.outcome, result.value):
         raise DataError(f"{name}: the program acts differently when its variables are looked at")
-    return Run(code, entry, args, result, trace, states)
+    return Run(code, entry, args, result, trace, states, max_steps)
 
 
 def _why_not(result: ExecutionResult) -> str:
@@ -96,7 +128,9 @@ def _why_not(result: ExecutionResult) -> str:
             f"the entry was never called: {result.error_type}{where}: {result.error_message}; mend"
             " the program, or its arguments"
         )
-    return f"the run left no trace: {result.outcome.replace('_', ' ')} {result.detail}".rstrip()
+    return f"the run left no trace: {result.outcome.replace('_', ' ')}: {result.detail}".rstrip(
+        ": "
+    )
 
 
 # As JSON.
@@ -138,7 +172,7 @@ def simple_name(qualified: str) -> str:
 
 def run_text(run: Run, *, width: int = 100) -> str:
     """The run as a person reads it: one line a step, with its source and what it changed."""
-    lines = run.code.splitlines()
+    lines = lines_of(run.code)
     sources = [_source(run, step, lines) for step in run.trace.steps]
     column = min(max(map(len, sources), default=0), max(width // 2, 24))
     number = len(str(len(lines)))

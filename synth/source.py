@@ -128,6 +128,12 @@ def read(text: str) -> Source:
     return Source(code, tree, call.func.id, call_text(call), call)
 
 
+def lines_of(code: str) -> list[str]:
+    """The lines of a program as Python counts them, without their ends."""
+    lines = _LINE_END.split(code)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
 def normalised(code: str) -> str:
     """`code` as `ast.unparse` writes it: the same text for every layout of the same program.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rewards.values import parse_tree
 from synth import tracer
-from synth.plain import is_plain
+from synth.plain import end_of_header, is_plain
 
 __all__ = ["MODULE", "Statement", "Table", "statements", "table_of"]
 
@@ -60,7 +60,8 @@ class Table:
     plain: bool
     """Lines tell its steps apart, so the recorder of `linetracer.py` may watch it."""
     at_line: dict[int, int]
-    """First line -> index; of a plain program, in which no two share one."""
+    """Line -> index of the statement it belongs to, continuation lines included; of a plain program, in
+    which no two share one."""
 
 
 _parsing = threading.Lock()
@@ -93,7 +94,11 @@ def table_of(code: str) -> Table:
         before=tuple(site.before for site in sites),
         branching=frozenset(i for i, site in enumerate(sites) if isinstance(site.node, branching)),
         plain=is_plain(tree),
-        at_line={statement.line: statement.index for statement in table},
+        at_line={
+            line: index
+            for index, site in enumerate(sites)
+            for line in range(site.node.lineno, end_of_header(site.node) + 1)
+        },
     )
 
 

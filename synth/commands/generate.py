@@ -140,7 +140,11 @@ def evaluator_options(command: Any) -> Any:
     metavar="K",
     help="Input cases kept of each program.",
 )
-@click.option("--exceptions", is_flag=True, help="Keep input cases whose call raises.")
+@click.option(
+    "--exceptions",
+    is_flag=True,
+    help="Keep input cases whose call raises; they are asked for the exception, as output rows.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
 @click.option("--overwrite", is_flag=True, help="Replace the run in the output folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")

@@ -59,12 +59,15 @@ def show(
     import sys
 
     from synth.dataset import read_rows
+    from synth.errors import DataError
 
     rows = (
         row for row in read_rows(source) if level in (None, row.level) and task in (None, row.task)
     )
     if row_id is None:
         chosen = list(itertools.islice(rows, limit))
+        if not chosen and (level is not None or task is not None):
+            raise DataError(_no_such_rows(source, level, task))
     else:
         chosen = find_rows(rows, row_id)
     listed = row_id is None or len(chosen) > 1
@@ -108,6 +111,17 @@ def find_rows(rows: Iterator[Row], prefix: str) -> list[Row]:
         raise DataError(f"{len(found)} rows have an id that begins with {prefix!r}: {first}{more}")
     near = closest(prefix, ids)
     raise DataError(f"no row among {len(ids):,} has an id that begins with {prefix!r}{near}")
+
+
+def _no_such_rows(source: str, level: int | None, task: str | None) -> str:
+    """Why a list is empty: what was asked for, and what there is."""
+    from synth.dataset import read_rows
+
+    found = [(row.level, row.task) for row in read_rows(source)]
+    levels = ", ".join(map(str, sorted({one for one, _ in found})))
+    tasks = ", ".join(sorted({one for _, one in found}))
+    asked = [f"level {level}"] * (level is not None) + [f"task {task!r}"] * (task is not None)
+    return f"{source} has no row of {' and '.join(asked)}; levels there: {levels}; tasks: {tasks}"
 
 
 def list_text(rows: list[Row], source: str) -> str:

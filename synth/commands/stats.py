@@ -15,7 +15,7 @@ Examples:
 @click.command(epilog=EPILOG, short_help="Figures over a dataset.")
 @click.argument("source", metavar="DIR", type=click.Path())
 @click.option("--trace", is_flag=True, help="Trace every case again to measure statement coverage.")
-@click.option("--verify", is_flag=True, help="Run every case again and compare its stored output.")
+@click.option("--verify", is_flag=True, help="Hold files and outputs against what was written.")
 @click.option("--check", is_flag=True, help="Check every program against its constraint again.")
 @click.option(
     "--jobs",
@@ -45,7 +45,7 @@ def stats(
     from pathlib import Path
 
     from synth import report as figures
-    from synth.dataset import read_manifest, read_rows
+    from synth.dataset import check_files, read_manifest, read_rows
     from synth.journal import MANIFEST
     from synth.question_figures import question_figures
     from synth.recheck import recheck
@@ -57,6 +57,8 @@ def stats(
         coverage = figures.statement_coverage(rows, workers=jobs)
     report = figures.compute(rows, coverage=coverage)
     asked = question_figures(rows)
+    if verify and manifest:
+        check_files(source, manifest)
     checked = figures.verify(rows, workers=jobs) if verify else None
     ruled = recheck(rows, workers=jobs) if check else None
     if as_json:

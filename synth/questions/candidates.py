@@ -99,10 +99,18 @@ def _at(kind: str, step: Step, weight: float) -> Candidate:
 def _next_statement(context: Context, draw: random.Random) -> Iterator[Candidate]:
     for step in _visited(context, draw):
         weight = _turn(context, step)
-        if weight:
+        if weight and not _ends_the_call(context, step):
             yield _at("next_statement", step, weight * _late(context, step))
     for line, _ in _untouched(context):
         yield Candidate(Question("next_statement", (), line=line, visit=1), 1.0)
+
+
+def _ends_the_call(context: Context, step: Step) -> bool:
+    """Whether it is a `return` of the entry after which nothing can run, as everybody sees."""
+    if step.frame != 1 or context.facts.kind(step.statement) != "Return":
+        return False
+    around = {context.facts.kind(head) for head, _ in context.facts.blocks(step.statement)}
+    return around.isdisjoint(("Try", "TryStar", "With"))
 
 
 def _turn(context: Context, step: Step) -> float:
@@ -207,6 +215,9 @@ def _branch(context: Context, draw: random.Random) -> Iterator[Candidate]:
 
 
 def _call_entry(context: Context, draw: random.Random) -> Iterator[Candidate]:
+    """Not with a single function to be called: then every answer is the first line of its body."""
+    if len({frame.function for frame in context.trace.frames[1:]}) < 2:
+        return
     for step in _visited(context, draw):
         if step.inner_index >= 0:
             yield _at("call_entry", step, _late(context, step))
@@ -215,11 +226,16 @@ def _call_entry(context: Context, draw: random.Random) -> Iterator[Candidate]:
 def _changed(context: Context, draw: random.Random) -> Iterator[Candidate]:
     for step in _visited(context, draw):
         touched = context.facts.touched(step.statement) | context.facts.bound(step.statement)
+        if context.facts.kind(step.statement) in ("Return", "Pass", "Break", "Continue"):
+            continue  # whatever they touch, they seldom change it, and everybody knows
         if step.outcome == "completed" and touched and step.index in context.trace.previous:
             yield _at("changed", step, 2.0 if len(touched) > 1 else 1.0)
 
 
 def _depth(context: Context, draw: random.Random) -> Iterator[Candidate]:
+    """Not where calls go no deeper than one below the entry: then the function tells the depth."""
+    if max(frame.depth for frame in context.trace.frames) < 3:
+        return
     for step in _visited(context, draw):
         depth = context.trace.frames[step.frame - 1].depth
         if depth > 1:

@@ -29,11 +29,13 @@ _LINE_END = re.compile(r"\r\n?|\n")
 CONVENTIONS = (
     "Lines are counted from 1, blank ones included. A statement is named by its first line. A visit of a "
     "line is one execution of the statement that starts there, counted from 1 over the whole call, all "
-    "functions together: of an `if`, `elif` or `while` one evaluation of its condition, of a `for` one "
-    "attempt to fetch an element, also the last, which finds none. The lines `else:`, `except ...:` and "
-    "`finally:` are no statements, and what runs inside a comprehension or a lambda belongs to the "
-    "statement that holds it. A statement ends when it has completed or raised: after all functions that "
-    "it calls have returned, and a `yield` after the generator has been resumed.\n"
+    "functions together, in the order in which they start. Of a statement with a block it is the first line "
+    "alone: of an `if`, `elif` or `while` one evaluation of its condition, of a `for` one attempt to fetch "
+    "an element, also the last, which finds none, of a `with` the entering, of a `match` the choice of a "
+    "case. The lines `else:`, `case ...:`, `except ...:` and `finally:` are no statements, and what runs "
+    "inside a comprehension or a lambda belongs to the statement that holds it. A statement ends when it "
+    "has completed or raised: after all functions that it calls have returned, and a `yield` after the "
+    "generator has been resumed.\n"
     "Answer a question for a statement with its first line, or with -1 if no statement runs after it or "
     "the line never runs. Answer a question for what a variable holds or a function returns with the "
     "value and the name of its type, as in [0.5, 'k']; list, or with Nil if the line never runs; write "
@@ -57,7 +59,7 @@ _SENTENCES: dict[str, Callable[[Question], str]] = {
     "executed": lambda q: "does it run at all?",
     "visits": lambda q: "how often does it run?",
     "branch": lambda q: "does its condition hold?",
-    "call_entry": lambda q: "which statement runs first inside the call that it makes?",
+    "call_entry": lambda q: "which statement runs first inside the first call that it makes?",
     "changed": lambda q: (
         "which variables of its function hold something else when it has ended than they did when the "
         "statement before it in the same call had ended?"
