@@ -21,7 +21,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sandboxed import SHARED
 
-from rewards import values
+from rewards import answers, values
 from rewards.grades import STATUSES, Graded, Policy
 from rewards.grading import grade, grade_all, same_statement, same_value
 from rewards.row import QUESTION_FIELDS, Question, Spec, ValueAnswer
@@ -629,7 +629,7 @@ def test_the_verdict_is_the_benchmarks_own(task: str, step: int) -> None:
 def opinion(completion: str, spec: Spec) -> bool:
     """A second, slow opinion on an output answer: what Python itself makes of the last block."""
     completion = re.sub(r"(?i)< ?(/?) ?answer ?>", r"<\1answer>", completion)
-    completion = completion.replace("<|im_end|>", "").replace("\r", "\n")
+    completion = answers._SPECIAL.sub("", completion).replace("\r", "\n")
     block = (
         completion.rpartition("</answer>")[0].rpartition("<answer>")[2].partition("</answer>")[0]
     )
