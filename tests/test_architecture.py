@@ -29,7 +29,7 @@ from synth.pipeline import STAGES
 REWARDS = (
     "values", "row", "sandbox.jobs",
     "sandbox.kernel", "sandbox.seccomp", "sandbox.root", "sandbox.landlock", "sandbox.usage",
-    "sandbox.isolation", "sandbox.wire", "sandbox.report", "sandbox.performer",
+    "sandbox.isolation", "sandbox.wire", "sandbox.cell", "sandbox.report", "sandbox.performer",
     "sandbox.watch", "sandbox.zygote", "sandbox.guest", "sandbox.relay",
     "sandbox.protocol", "sandbox.sharing", "sandbox.server", "sandbox.batch", "sandbox.executor",
     "sandbox.pool", "sandbox.remote", "sandbox",

@@ -353,16 +353,17 @@ def test_a_lower_hard_limit_of_the_host_is_kept(elsewhere: Path) -> None:
 
 def test_an_overloaded_machine_does_not_count_the_setup() -> None:
     """A guest that is slow to start for no fault of its own keeps its whole budget."""
-    slow = "        time.sleep(1.5)\n        for kind, limit in self.limits:\n"
+    step = "                for function, arguments in steps:\n"
+    slow = f"                time.sleep(1.5)\n{step}"
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "isolation.py")
-        text = (ROOT / "rewards" / "sandbox" / "isolation.py").read_text(encoding="utf-8")
-        assert text.count("        for kind, limit in self.limits:\n") == 1
-        path.write_text(text.replace("        for kind, limit in self.limits:\n", slow))
+        path = Path(folder, "zygote.py")
+        text = (ROOT / "rewards" / "sandbox" / "zygote.py").read_text(encoding="utf-8")
+        assert text.count(step) == 1
+        path.write_text(text.replace(step, slow))
         from rewards.sandbox import server
 
         with pytest.MonkeyPatch.context() as patch, SandboxPool(1) as pool:
-            patch.setitem(server.MODULES, "rewards.sandbox.isolation", str(path))
+            patch.setitem(server.MODULES, "rewards.sandbox.zygote", str(path))
             begun = time.monotonic()
             limits = Limits(cpu_seconds=0.5, wall_seconds=0.5)
             result = pool.run([Job(ADD_ONE.code, "f", "41", limits=limits)])[0]

@@ -187,7 +187,7 @@ SAME = {
     "leaves": Job("import os\ndef f():\n    os._exit(0)", "f"),
     "exits": Job("import sys\ndef f():\n    sys.exit(3)", "f"),
     "crashes": Job("import ctypes\ndef f():\n    ctypes.string_at(0)", "f"),
-    "forges": Job("import os\ndef f():\n    os.write(100, b'x' * 99)\n    return 1", "f"),
+    "forges": Job("import os\ndef f():\n    os.write(50, b'x' * 99)\n    return 1", "f"),
     "seed": Job("def f():\n    return hash('abc')", "f", hash_seed=7),
     "other seed": Job("def f():\n    return hash('abc')", "f", hash_seed=4294967295),
     "syntax": Job("def f(:", "f"),

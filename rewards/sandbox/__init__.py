@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewards.sandbox.jobs import ExecutionResult, Job, Limits, Outcome
-    from rewards.sandbox.kernel import Guarantees
+    from rewards.sandbox.jobs import ExecutionResult, Guarantees, Job, Limits, Outcome
     from rewards.sandbox.pool import (
         SandboxError,
         SandboxPool,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ExecutionResult": "jobs",
-    "Guarantees": "kernel",
+    "Guarantees": "jobs",
     "Job": "jobs",
     "Limits": "jobs",
     "Outcome": "jobs",

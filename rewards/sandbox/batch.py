@@ -12,16 +12,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rewards.sandbox.jobs import ExecutionResult, Job
-from rewards.sandbox.protocol import Lost, Reply, finished, parse_reply, request_for, settle_single
+from rewards.sandbox.protocol import (
+    Kind,
+    Lost,
+    Reply,
+    finished,
+    parse_reply,
+    request_for,
+    settle_single,
+)
 from rewards.sandbox.server import START_SECONDS, STUCK_SECONDS, ForkServer
 from rewards.sandbox.sharing import may_share
 
 _CALLS_PER_CHILD = 128
 _MAX_GROUP_CHARS = 1 << 20
+_BUNDLE_TASKS = 8
+_BUNDLE_CHARS = 16_384
 STOP_SECONDS = 0.1
 """How often a call that may be stopped looks whether it was."""
 
@@ -30,7 +40,7 @@ class Servers(Protocol):
     """Where fork servers come from."""
 
     def acquire(
-        self, hash_seed: int, *, block: bool, stop: threading.Event | None
+        self, kind: Kind, *, block: bool, stop: threading.Event | None
     ) -> ForkServer | None: ...
     def release(self, server: ForkServer, *, broken: bool = False) -> None: ...
     def note_start(self, greeted: bool, words: str = "") -> None: ...
@@ -49,6 +59,11 @@ class Task:
 
     def budget(self) -> float:
         return sum(job.limits.wall_seconds for job in self.jobs)
+
+    def chars(self) -> int:
+        first = self.jobs[0]
+        calls = sum(len(job.args) + len(job.options) for job in self.jobs)
+        return len(first.code) + len(first.stdin) + calls
 
 
 def group_tasks(jobs: Sequence[Job], first: int) -> list[Task]:
@@ -118,10 +133,16 @@ def lost(task: Task, why: str) -> Settled:
 
 @dataclass
 class _Active:
+    """A fork server with the tasks that it has, the one that it runs first."""
+
     server: ForkServer
-    task: Task
-    nonce: str
-    deadline: float
+    tasks: deque[Task]
+    nonces: deque[str] = field(default_factory=deque)
+    deadline: float = 0.0
+
+    def renew(self, more: float = 0.0) -> None:
+        """The first task begins only now."""
+        self.deadline = time.monotonic() + self.tasks[0].budget() + STUCK_SECONDS + more
 
 
 class Batch:
@@ -158,28 +179,44 @@ class Batch:
     def fill(self) -> None:
         """Start waiting tasks while there is a lane for this call and a permit in the pool."""
         while self.waiting and len(self.active) < self.lanes:
-            seed = self.waiting[0].jobs[0].hash_seed
-            server = self.servers.acquire(seed, block=not self.active, stop=self.stop)
+            kind = Kind.of(self.waiting[0].jobs[0])
+            server = self.servers.acquire(kind, block=not self.active, stop=self.stop)
             if server is None:
                 return
-            self.start(server, self.waiting.popleft())
+            self.start(server, self.bundle(kind))
 
-    def start(self, server: ForkServer, task: Task) -> None:
-        budget = task.budget() + STUCK_SECONDS
-        if server.guarantees is None:
-            budget += START_SECONDS
-        active = _Active(server, task, "", time.monotonic() + budget)
+    def bundle(self, kind: Kind) -> deque[Task]:
+        """Waiting tasks to send together: the fewer messages, the less time goes into waking up.
+
+        Few enough that no lane is left with much to do when the others are done, and short enough that
+        the socket takes them all at once, whatever the fork server is doing.
+        """
+        most = min(_BUNDLE_TASKS, len(self.waiting) // (2 * self.lanes))
+        tasks = deque([self.waiting.popleft()])
+        chars = tasks[0].chars()
+        while len(tasks) < most and not tasks[0].attempts:
+            task = self.waiting[0]
+            chars += task.chars()
+            if chars > _BUNDLE_CHARS or task.attempts or Kind.of(task.jobs[0]) != kind:
+                break
+            tasks.append(self.waiting.popleft())
+        return tasks
+
+    def start(self, server: ForkServer, tasks: deque[Task]) -> None:
+        active = _Active(server, tasks)
+        active.renew(START_SECONDS if server.guarantees is None else 0.0)
         self.active[server.fileno()] = active
         self.poller.register(server.fileno(), select.POLLIN)
-        request = request_for(task.jobs, server.known)
-        active.nonce = request["nonce"]
+        requests = []
+        for task in tasks:
+            requests.append(request_for(task.jobs, server.known, early=not task.attempts))
+            active.nonces.append(requests[-1]["nonce"])
+            if requests[-1]["recorder"] is not None:
+                server.known.add(requests[-1]["recorder"][0])
         try:
-            server.submit(request)
+            server.submit(requests)
         except Lost as lost:
             self.lose(active, str(lost))
-            return
-        if request["recorder"] is not None:
-            server.known.add(request["recorder"][0])
 
     def collect(self) -> None:
         """Wait until something can be done, and take in what has arrived."""
@@ -198,20 +235,25 @@ class Batch:
                 self.lose(active, "it did not answer in time")
 
     def take(self, active: _Active) -> None:
-        try:
-            received = active.server.receive()
-            if received is None:
+        """Take in the replies that have arrived."""
+        while active.tasks:
+            try:
+                received = active.server.receive()
+                if received is None:
+                    return
+                reply = parse_reply(*received, active.nonces[0])
+            except Lost as lost:
+                self.lose(active, str(lost))
                 return
-            reply = parse_reply(*received, active.nonce)
-        except Lost as lost:
-            self.lose(active, str(lost))
-            return
-        if not reply.started:
-            self.lose(active, f"the guest could not be set up: {reply.failure or reply.reason}")
-            return
-        self.servers.note_start(True)
+            if not reply.started:
+                self.lose(active, f"the guest could not be set up: {reply.failure or reply.reason}")
+                return
+            self.servers.note_start(True)
+            active.nonces.popleft()
+            self.take_in(settle(active.tasks.popleft(), reply))
+            if active.tasks:
+                active.renew()
         self.drop(active, broken=False)
-        self.take_in(settle(active.task, reply))
 
     def drop(self, active: _Active, *, broken: bool) -> None:
         fd = active.server.fileno()
@@ -220,12 +262,14 @@ class Batch:
         self.servers.release(active.server, broken=broken)
 
     def lose(self, active: _Active, why: str) -> None:
-        """A job was lost to the infrastructure: once more, then say so."""
+        """The job that ran was lost to the infrastructure: once more, then say so."""
         words = active.server.last_words()
         greeted = active.server.guarantees is not None
         self.drop(active, broken=True)
         self.servers.note_start(greeted, f"{why}\n{words}".strip())
-        self.take_in(lost(active.task, f"{why}. {words}".strip()))
+        lost_task = active.tasks.popleft()
+        self.waiting.extendleft(reversed(active.tasks))  # their turn had not come
+        self.take_in(lost(lost_task, f"{why}. {words}".strip()))
 
     def take_in(self, settled: Settled) -> None:
         self.results.update(settled.results)

@@ -6,11 +6,12 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from rewards.sandbox.jobs import ExecutionResult, Job
-from rewards.sandbox.kernel import Guarantees
+from rewards.sandbox.jobs import ExecutionResult, Guarantees, Job
+from rewards.sandbox.kernel import LAYERS
+from rewards.sandbox.protocol import check_job
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,18 @@ _Self = TypeVar("_Self", bound="Executor")
 
 class SandboxError(RuntimeError):
     """The sandbox cannot do what was asked: closed, not startable, or less isolated than demanded."""
+
+
+def check_arguments(layers: Iterable[str] | None, **counts: object) -> tuple[str, ...]:
+    """The layers wanted. Raises ValueError for unknown ones, and for counts that are not >= 1."""
+    for name, value in counts.items():
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+    wanted = tuple(LAYERS if layers is None else layers)
+    unknown = sorted(set(wanted) - set(LAYERS))
+    if unknown:
+        raise ValueError(f"unknown layers {unknown}; known: {', '.join(LAYERS)}")
+    return wanted
 
 
 class Executor(ABC):
@@ -81,6 +94,15 @@ class Executor(ABC):
             )
         finally:
             stop.set()
+
+    def _admit(self, jobs: Sequence[Job], workers: int | None) -> None:
+        """Raises what `run` raises before it has begun."""
+        if self.closed:
+            raise SandboxError("this pool is closed; make a new one")
+        if workers is not None:
+            check_arguments((), workers=workers)
+        for job in jobs:
+            check_job(job)
 
     def _waiting_threads(self) -> ThreadPoolExecutor:
         # Not the loop's own executor: it has a handful of threads, which others need, too.

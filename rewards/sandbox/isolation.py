@@ -5,11 +5,11 @@ mount, network, IPC, UTS) with a root folder that holds little more than the sta
 dropped privileges, a seccomp filter, Landlock. Each layer is put on once per fork server unless it
 has to differ per job, and what cannot be had is reported, not pretended: `Guarantees.missing`.
 
-Does not cover cgroups (memory is bounded per process by address space, and over the processes of a
-guest by looking from time to time: `usage.py`), side channels, or bugs of the kernel. On processors
-other than x86-64 and AArch64 there is no seccomp filter and no private root folder. Outside Linux
-there are only resource limits and the process group, CPU is bounded by whole seconds, and memory is
-not bounded where the system ignores RLIMIT_AS.
+Does not cover what is asked for one guest (`cell.py`), cgroups (memory is bounded per process by
+address space, and over the processes of a guest by looking from time to time: `usage.py`), side
+channels, or bugs of the kernel. On processors other than x86-64 and AArch64 there is no seccomp filter
+and no private root folder. Outside Linux there are only resource limits and the process group, CPU is
+bounded by whole seconds, and memory is not bounded where the system ignores RLIMIT_AS.
 
 Loaded by path inside the fork server (`guest.py`), so it uses the standard library alone.
 """
@@ -22,9 +22,8 @@ import resource
 import signal
 import struct
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from rewards.sandbox.kernel import (
     CLONE_FLAGS,
@@ -40,6 +39,7 @@ from rewards.sandbox.kernel import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
     Kernel,
+    Step,
     Unavailable,
 )
 from rewards.sandbox.landlock import landlock_rules
@@ -51,54 +51,17 @@ from rewards.sandbox.seccomp import (
     call_numbers,
     guest_filter,
 )
-from rewards.sandbox.usage import Alone, Family, Processes, Usage
+from rewards.sandbox.usage import Processes
 
-_PAGE = resource.getpagesize()
 _OPEN_FILES = 128
 HIGHEST_FD = 256  # above everything that a fork server has open
-_KINDS = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC)
-_UNKNOWN_SIZE = 256 << 20  # more address space than any fork server has
-
-
-class _Call(Protocol):
-    @property
-    def cpu_seconds(self) -> float: ...
-
-
-class _Request(Protocol):
-    """The part of a job that concerns its confinement."""
-
-    @property
-    def memory_bytes(self) -> int: ...
-    @property
-    def file_bytes(self) -> int: ...
-    @property
-    def processes(self) -> int: ...
-    @property
-    def calls(self) -> Sequence[_Call]: ...
+_KINDS = (
+    *(resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS),
+    *(resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE),
+)
 
 
 Limit = tuple[int, tuple[int, int]]
-
-
-class Sentence(NamedTuple):
-    """How one guest is held in, beyond what its fork server already is."""
-
-    limits: tuple[Limit, ...]
-    memory: tuple[int, int]
-    """Soft and hard limit of address space: what lies between them is for the report of a program
-    that ran out of memory."""
-    calls: Sequence[Callable[[], int]]
-    filter: LoadedFilter | None
-
-    def begin(self) -> None:
-        """The child's last step before it runs the program. Raises OSError if anything is refused."""
-        for kind, limit in self.limits:
-            resource.setrlimit(kind, limit)
-        for call in self.calls:
-            call()
-        if self.filter is not None:
-            self.filter.install()
 
 
 class Prison:
@@ -133,7 +96,7 @@ class Prison:
         self.kernel: Kernel | None = None
         self.processes: Processes | None = None
         self.filters: dict[bool, LoadedFilter] = {}
-        self.calls: list[Callable[[], int]] = []
+        self.steps: list[Step] = []
         self.most = {kind: resource.getrlimit(kind)[1] for kind in _KINDS}
         # The kernel exempts the superuser from RLIMIT_NPROC, in a user namespace too.
         self.counts_processes = os.geteuid() != 0
@@ -151,6 +114,8 @@ class Prison:
         if self.kernel is None:
             self.keep_proc()
         else:
+            with contextlib.suppress(OSError):  # forks are dearer then, that is all
+                self.kernel.join_mappings()
             self.enter_namespaces(self.kernel)
             self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
         os.chdir(self.work)
@@ -158,21 +123,20 @@ class Prison:
             self.attempt("landlock", self.prepare_landlock, self.kernel)
             self.attempt("privileges", self.drop_privileges, self.kernel)
             self.attempt("seccomp", self.install_filter, self.kernel)
-            self.prepare_calls(self.kernel)
+            self.prepare_steps(self.kernel)
         if "rlimits" in self.active:
             # The same for all guests and no burden to the fork server.
-            resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+            resource.setrlimit(*self.limit(resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    def prepare_calls(self, kernel: Kernel) -> None:
+    def prepare_steps(self, kernel: Kernel) -> None:
         """What every guest asks of the kernel, ready to be called."""
         if "pid" not in self.active:
             prctl = kernel.libc.prctl
-            call = kernel.prepared(prctl, PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            self.calls.append(call)
+            self.steps.append(kernel.prepared(prctl, PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         if "landlock" in self.active:
             restrict = kernel.libc.syscall
-            self.calls.append(kernel.prepared(restrict, NR_LANDLOCK_RESTRICT, self.rules_fd, 0))
+            self.steps.append(kernel.prepared(restrict, NR_LANDLOCK_RESTRICT, self.rules_fd, 0))
 
     def find_kernel(self) -> Kernel | None:
         reason = f"not offered by {sys.platform}"
@@ -284,9 +248,15 @@ class Prison:
         kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
         number = call_numbers(MACHINE)["seccomp"]
         for processes in (False, True):
-            code = guest_filter(MACHINE, processes=processes, mount="mount" in self.active)
+            code = guest_filter(
+                MACHINE,
+                processes=processes,
+                mount="mount" in self.active,
+                pid="pid" in self.active,
+            )
             self.filters[processes] = LoadedFilter(kernel, number, code)
-        LoadedFilter(kernel, number, base_filter(MACHINE)).install()
+        base = LoadedFilter(kernel, number, base_filter(MACHINE))
+        kernel.run(base.steps())
 
     def leave(self) -> None:
         """Before the fork server ends: remove its folder unless somebody else will."""
@@ -301,113 +271,9 @@ class Prison:
             "missing": self.missing,
         }
 
-    # -- once per job, in the fork server
-
-    def clean_folder(self) -> None:
-        """An empty private folder, whatever the last guest did to it."""
-        try:
-            if not os.listdir(self.work):
-                return
-        except FileNotFoundError:
-            os.mkdir(self.work, 0o700)
-            os.chdir(self.work)
-            return
-        except PermissionError:
-            os.chmod(self.work, 0o700)
-        empty_folder(self.work)
-
-    def anonymous_file(self) -> int:
-        """A file without a name, open for reading and writing."""
-        if hasattr(os, "memfd_create"):
-            return os.memfd_create("stdin", os.MFD_CLOEXEC)
-        path = os.path.join(self.work, "stdin")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.unlink(path)
-        return fd
-
-    def open_pidfd(self, pid: int) -> int | None:
-        """A descriptor that becomes readable when the process has ended, where there is such."""
-        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-
-    def usage(self, pid: int, request: _Request) -> Usage:
-        """Where to read what a guest has used."""
-        if self.processes is None or self.is_alone(request.processes):
-            return Alone(pid)
-        return Family(pid, self.processes, request.processes, request.memory_bytes)
-
-    def is_alone(self, processes: int) -> bool:
-        """True if a guest with this budget cannot have started anything."""
-        return processes == 0 and ("seccomp" in self.active or self.counts_processes)
-
-    def end(self, pid: int) -> tuple[int, float]:
-        """Kill a guest and all it started, reap them; wait status and CPU seconds of the guest."""
-        if "pid" in self.active:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
-        else:
-            # Not reaped yet, so the number cannot belong to anybody else; the group exists once
-            # the guest has called setsid.
-            for kill in (os.killpg, os.kill):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    kill(pid, signal.SIGKILL)
-        _, status, usage = os.wait4(pid, 0)
-        self.sweep()
-        return status, usage.ru_utime + usage.ru_stime
-
-    def sweep(self) -> None:
-        """Reap what the guest left behind; outside a PID namespace find and kill it first."""
-        deadline = time.monotonic() + 5.0
-        while time.monotonic() < deadline:
-            try:
-                if os.waitpid(-1, os.WNOHANG)[0]:
-                    continue
-            except ChildProcessError:
-                return
-            if "pid" not in self.active and self.processes is not None:
-                for child in self.processes.children(self.processes.own):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
-            time.sleep(0.001)
-
-    def sentence(self, request: _Request, reserve: int) -> Sentence:
-        """What differs per job, worked out before the fork: a child copies every page it touches."""
-        calls = list(self.calls)
-        if request.processes and self.kernel is not None:
-            # So that the fork server may read how much memory is shared; the filter keeps the
-            # members of a family from tracing each other.
-            calls.append(self.kernel.prepared(self.kernel.libc.prctl, PR_SET_DUMPABLE, 1, 0, 0, 0))
-        filter_ = self.filters[request.processes > 0] if "seccomp" in self.active else None
-        if "rlimits" not in self.active:
-            return Sentence((), resource.getrlimit(resource.RLIMIT_AS), calls, filter_)
-        budget = sum(call.cpu_seconds for call in request.calls)
-        cpu = int(budget) + 1  # a backstop in whole seconds, never below the budget
-        limits = [
-            self.limit(resource.RLIMIT_CPU, cpu, cpu + 1),
-            self.limit(resource.RLIMIT_FSIZE, request.file_bytes, request.file_bytes),
-        ]
-        if self.counts_processes:
-            if not request.processes:
-                limits.append(self.limit(resource.RLIMIT_NPROC, 0, 0))
-            elif "user" in self.active:
-                # Counted per namespace: the two halves of the fork server and the guest itself.
-                allowed = request.processes + 3
-                limits.append(self.limit(resource.RLIMIT_NPROC, allowed, allowed))
-        memory = resource.getrlimit(resource.RLIMIT_AS)
-        if LINUX:
-            soft = self.size() + request.memory_bytes
-            limits.append(self.limit(resource.RLIMIT_AS, soft, soft + reserve))
-            memory = limits[-1][1]
-        return Sentence(tuple(limits), memory, calls, filter_)
-
     def limit(self, kind: int, soft: int, hard: int) -> Limit:
         """A limit that can be set: the fork server may itself have been given less."""
         most = self.most[kind]
         if most == resource.RLIM_INFINITY:
             return kind, (soft, hard)
         return kind, (min(soft, most), min(hard, most))
-
-    def size(self) -> int:
-        """Address space of the fork server, and so of a new child, in bytes."""
-        if self.statm_fd < 0:
-            return _UNKNOWN_SIZE  # no /proc to read it from
-        return int(os.pread(self.statm_fd, 64, 0).split()[0]) * _PAGE

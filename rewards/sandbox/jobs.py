@@ -1,14 +1,18 @@
 """The records that cross the sandbox's border: a `Job` goes in, an `ExecutionResult` comes out.
 
-Covers what a caller may ask and what it may be told. Does not cover how a job is run (`pool.py`),
-what runs it (`performer.py`) or what holds it in (`isolation.py`). Nothing in these records ever says
-whether a value is *right*: the guest is not told what is expected, and the host compares.
+Covers what a caller may ask and what it may be told, of the sandbox itself too (`Guarantees`). Does
+not cover how a job is run (`pool.py`), what runs it (`performer.py`) or what holds it in
+(`isolation.py`). Nothing in these records ever says whether a value is *right*: the guest is not told
+what is expected, and the host compares.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+
+MAX_JOB_CHARS = 8 << 20
+"""Most characters of code, args, stdin and options together."""
 
 Outcome = Literal[
     "returned",  # the entry returned (script: the program ran to its end)
@@ -26,18 +30,18 @@ class Limits:
     """What one call may use. Queueing is never counted."""
 
     cpu_seconds: float = 2.0
-    """CPU time of the guest, in seconds, > 0."""
+    """CPU time of the guest, in seconds, in (0, 1e6]."""
     wall_seconds: float = 10.0
-    """Wall-clock time from the start of the call, in seconds, > 0."""
+    """Wall-clock time from the start of the call, in seconds, in (0, 1e6]."""
     memory_mb: int = 512
     """Address space that each process of the guest may add to what it starts with, and memory that all
-    of them may hold together, in MiB, > 0."""
+    of them may hold together, in MiB, in [1, 2**30]."""
     output_bytes: int = 65_536
-    """Bytes on stdout and stderr together, >= 0."""
+    """Bytes on stdout and stderr together, in [0, 2**24]."""
     file_bytes: int = 1_048_576
-    """Size of a file that the guest writes in its private folder, in bytes, >= 0."""
+    """Size of a file that the guest writes in its private folder, in bytes, in [0, 2**50]."""
     processes: int = 0
-    """Processes and threads that the guest may have at a time beside its first, >= 0."""
+    """Processes and threads that the guest may have at a time beside its first, in [0, 4096]."""
 
 
 @dataclass(frozen=True)
@@ -91,3 +95,72 @@ class ExecutionResult:
     """Plain words for `timed_out`, `killed`, `infrastructure`: which budget, which signal, what broke."""
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    """Which layers hold guests in on this machine, as a fork server found when it put them on."""
+
+    active: tuple[str, ...]
+    """Layers in force, in the order of `kernel.LAYERS`."""
+    missing: tuple[tuple[str, str], ...]
+    """Layers that were wanted and are not in force, with the reason in plain words."""
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing that was wanted is missing."""
+        return not self.missing
+
+    def __str__(self) -> str:
+        lines = ["active: " + (", ".join(self.active) or "none")]
+        lines += [f"missing: {layer} ({why})" for layer, why in self.missing]
+        return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- what makes sense
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "cpu_seconds": (0.0, 1e6),
+    "wall_seconds": (0.0, 1e6),
+    "memory_mb": (1, 1 << 30),
+    "output_bytes": (0, 1 << 24),
+    "file_bytes": (0, 1 << 50),
+    "processes": (0, 4096),
+}
+"""Least and most of each of the limits; of the two in seconds, more than the least."""
+
+
+def check_fields(job: object) -> None:
+    """Raises ValueError for a job that makes no sense: no job, a field of the wrong type or out of range."""
+    if not (isinstance(job, Job) and isinstance(job.limits, Limits)):
+        raise ValueError(f"expected a Job with Limits, got {job!r}")
+    for name in ("code", "args", "stdin", "options"):
+        if not isinstance(getattr(job, name), str):
+            raise ValueError(f"Job.{name} must be a text, got {getattr(job, name)!r}")
+    for name in ("entry", "recorder"):
+        if not isinstance(getattr(job, name), (str, type(None))):
+            raise ValueError(f"Job.{name} must be a text or None, got {getattr(job, name)!r}")
+    for name, (least, most) in _RANGES.items():
+        check_number(f"Limits.{name}", getattr(job.limits, name), least, most)
+    check_number("Job.hash_seed", job.hash_seed, 0, 4294967295)
+    size = len(job.code) + len(job.args) + len(job.stdin) + len(job.options)
+    if size > MAX_JOB_CHARS:
+        raise ValueError(
+            f"a job's code, args, stdin and options must be at most {MAX_JOB_CHARS} characters "
+            f"together, got {size}"
+        )
+
+
+def check_number(name: str, value: object, least: float, most: float) -> None:
+    """Raises ValueError unless `value` is an integer in [least, most].
+
+    If `least` is a float, any number larger than it will do.
+    """
+    if isinstance(least, float):
+        wanted = f"a number in ({least:g}, {most:g}]"
+        good = isinstance(value, (int, float)) and least < value <= most
+    else:
+        wanted = f"an integer in [{least}, {most}]"
+        good = isinstance(value, int) and least <= value <= most
+    if not good or isinstance(value, bool):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")

@@ -4,6 +4,11 @@ This file and those it imports are the only ones that share a process with untru
 nothing of what a call is expected to return, so there is nothing here for a program to steal. Does
 not cover how the process is held in (`isolation.py`) nor who watches it (`watch.py`).
 
+A `Performer` is made before the fork, and whatever it can have ready by then, it has: a child copies
+every page that it writes to, and in Python every object that is looked at is written to. For the same
+reason what runs in the child is a few long functions instead of many short ones, and the fork server
+rehearses them (`rehearse`), so that the interpreter has adapted their bytecode before it is shared.
+
 Recorder protocol. A recorder is the host's own self-contained Python file; its text is sent by the
 host, and it is loaded before the fork. It defines
 
@@ -22,7 +27,7 @@ Loaded by path inside the fork server, so it uses the standard library alone.
 
 from __future__ import annotations
 
-import ast
+import _ast
 import builtins
 import io
 import json
@@ -31,6 +36,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,6 +57,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ARGUMENTS_NAME = "<arguments>"
+_EARLY_CHARS = 16_384
+"""Texts up to this long are compiled before the fork: none of them keeps the compiler busy for long."""
+_AS_ERROR = ("error", None, Warning, None, 0)
+_REHEARSALS = 12
 
 # Everything that is needed after the program has run, held where its own changes to modules do not
 # reach.
@@ -62,6 +72,7 @@ _get_profile, _set_profile = sys.getprofile, sys.setprofile
 _cpu_clock = time.thread_time
 _perf_counter = time.perf_counter
 _modules = sys.modules
+_header = CHILD_HEADER.pack
 _RECURSION_LIMIT = sys.getrecursionlimit()
 
 
@@ -100,24 +111,54 @@ class Performer:
 
     def __init__(self, request: Request, shared: Shared, memory: tuple[int, int]) -> None:
         self.request = request
-        self.streams = shared.streams
+        self.nonce = request.nonce
+        self.calls = request.calls
+        self.grouped = request.grouped
+        self.source = request.code
+        self.entry = request.entry
+        self.record = None if request.recorder is None else request.recorder.Recorder
+        self.stdout, self.stderr = shared.streams.stdout, shared.streams.stderr
         self.canonical: Callable[..., str] = shared.values.canonical
         self.unrepresentable: type[Exception] = shared.values.Unrepresentable
         self.memory = memory
         self.code: CodeType | None = None
+        self.arguments: dict[str, CodeType] = {}
+        self.module: ModuleType | None = _main_module()
         # For `inspect.getsource` and printed tracebacks.
         lines = request.code.splitlines(keepends=True)
         linecache.cache[PROGRAM_NAME] = (len(request.code), None, lines, PROGRAM_NAME)
 
+    def compile_early(self) -> None:
+        """Compile before the fork, which costs a fifth of what it costs after it.
+
+        What is long, or does not compile without an error or a warning, is left to the child, which
+        says so in the program's name. Nothing is run here.
+        """
+        warnings.filters.insert(0, _AS_ERROR)  # type: ignore[attr-defined]
+        try:
+            if self.record is None and len(self.source) <= _EARLY_CHARS:
+                self.code = compile(self.source, PROGRAM_NAME, "exec", dont_inherit=True)
+            if self.entry is not None:
+                for call in self.calls:
+                    if len(call.args) <= _EARLY_CHARS:
+                        self.arguments[call.args] = compile_arguments(call.args)
+        except Exception:  # the child meets it again, where it is the program's result
+            return
+        finally:
+            del warnings.filters[0]  # type: ignore[attr-defined]
+
     def run(self) -> None:
         """Every call in order, one result frame each."""
-        for number, call in enumerate(self.request.calls):
+        for number, call in enumerate(self.calls):
             if number:
                 self.restore()
-            cpu, wall = _cpu_clock(), _perf_counter()
-            fields = self.perform(call)
-            self.flush()
-            if self.request.grouped:
+            if not self.grouped:
+                fields = self.perform(call)
+                self.flush()
+            else:
+                cpu, wall = _cpu_clock(), _perf_counter()
+                fields = self.perform(call)
+                self.flush()
                 # For information: the zygote keeps the budgets, but looks too rarely to tell how
                 # short calls differ.
                 fields["cpu"] = _cpu_clock() - cpu
@@ -128,7 +169,7 @@ class Performer:
             self.send(b"R", encode_fields(fields))
 
     def send(self, kind: bytes, payload: bytes) -> None:
-        write_all(RESULT_FD, CHILD_HEADER.pack(self.request.nonce, kind, len(payload)) + payload)
+        write_all(RESULT_FD, _header(self.nonce, kind, len(payload)) + payload)
 
     def restore(self) -> None:
         """Between the calls of a group: what even a program that may share a child leaves behind.
@@ -139,16 +180,20 @@ class Performer:
             _setrlimit(resource.RLIMIT_AS, self.memory)
         if self.request.stdin:
             os.lseek(0, 0, os.SEEK_SET)
-            self.streams = Streams.open()
-            self.streams.use()
+            streams = Streams.open()
+            streams.use()
+            self.stdout, self.stderr = streams.stdout, streams.stderr
         decimal = _modules.get("decimal")
         if decimal is not None:
             decimal.setcontext(decimal.Context())
 
     def flush(self) -> None:
         """Push buffered output out; a stream that the program broke loses its own output only."""
-        ours = (self.streams.stdout, self.streams.stderr)
-        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *ours):
+        stdout, stderr = self.stdout, self.stderr
+        streams: tuple[Any, ...] = getattr(sys, "stdout", None), getattr(sys, "stderr", None)
+        if streams[0] is not stdout or streams[1] is not stderr:
+            streams = (*streams, stdout, stderr)
+        for stream in streams:
             try:
                 if stream is not None:
                     stream.flush()
@@ -166,19 +211,29 @@ class Performer:
         recorder: Any = None
         called = False
         try:
-            recorder = self.recorder(call)
-            namespace = self.namespace(recorder)
-            code = self.compiled(recorder)
+            if self.record is not None:
+                recorder = self.record(self.source, json.loads(call.options))
+                recorder.hold = self.hold
+            module, self.module = self.module or _main_module(), None
+            namespace = module.__dict__
+            if recorder is not None:
+                namespace.update(recorder.namespace())
+            code = self.code
+            if recorder is not None:
+                code = recorder.compile(PROGRAM_NAME)
+            elif code is None:
+                # dont_inherit: the future import of this file is not the program's.
+                code = self.code = compile(self.source, PROGRAM_NAME, "exec", dont_inherit=True)
             value: object = None
-            if self.request.entry is None:
-                try:
-                    exec(code, namespace)
-                finally:
-                    self.finish_script()
+            if self.entry is None:
+                self.run_script(code, namespace)
             else:
                 exec(code, namespace)
-                function = self.entry(namespace)
-                args, kwargs = build_arguments(call.args, namespace)
+                if self.entry not in namespace:
+                    raise NameError(f"the program does not define {self.entry!r}")
+                function = namespace[self.entry]
+                ready = self.arguments.get(call.args) or compile_arguments(call.args)
+                args, kwargs = eval(ready, namespace)
                 called = True
                 if recorder is None:
                     value = function(*args, **kwargs)
@@ -198,60 +253,28 @@ class Performer:
             self.add_record(recorder, fields)
         return fields
 
-    def recorder(self, call: Call) -> Any:
-        if self.request.recorder is None:
-            return None
-        made = self.request.recorder.Recorder(self.request.code, json.loads(call.options))
-        made.hold = self.hold
-        return made
+    def run_script(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """A program as such, with what the interpreter does after its last line."""
+        try:
+            exec(code, namespace)
+        finally:
+            threading = _modules.get("threading")
+            if threading is not None:
+                threading._shutdown()
+            import atexit
 
-    def compiled(self, recorder: Any) -> CodeType:
-        if recorder is not None:
-            code: CodeType = recorder.compile(PROGRAM_NAME)
-            return code
-        if self.code is None:
-            # dont_inherit: the future import of this file is not the program's.
-            self.code = compile(self.request.code, PROGRAM_NAME, "exec", dont_inherit=True)
-        return self.code
-
-    def namespace(self, recorder: Any) -> dict[str, Any]:
-        """A fresh `__main__`, registered so that decorators can look their module up."""
-        module = ModuleType("__main__")
-        module.__dict__.update(__builtins__=builtins, __file__=PROGRAM_NAME)
-        if recorder is not None:
-            module.__dict__.update(recorder.namespace())
-        _modules["__main__"] = module
-        return module.__dict__
-
-    def entry(self, namespace: dict[str, Any]) -> Any:
-        name = self.request.entry
-        assert name is not None
-        if name not in namespace:
-            raise NameError(f"the program does not define {name!r}")
-        return namespace[name]
-
-    def finish_script(self) -> None:
-        """What the interpreter does after the last line: wait for threads, run exit handlers."""
-        threading = _modules.get("threading")
-        if threading is not None:
-            threading._shutdown()
-        import atexit
-
-        atexit._run_exitfuncs()
+            atexit._run_exitfuncs()
 
     def hold(self, value: object, max_chars: int) -> list[str | None]:
         """[name of the value's type, its canonical text, or None if it has none so short]."""
-        kind = type(value)
-        if kind is bool or (kind is int and -(10**9) < value < 10**9):  # type: ignore[operator]
-            return [kind.__name__, str(value)]  # most of what programs hold
         try:
-            return [type_name(kind), self.canonical(value, max_chars=max_chars)]
+            return [type_name(type(value)), self.canonical(value, max_chars=max_chars)]
         except self.unrepresentable:
-            return [type_name(kind), None]
+            return [type_name(type(value)), None]
 
     def describe_value(self, value: object) -> Fields:
         fields: Fields = {"o": "returned"}
-        if self.request.entry is None:
+        if self.entry is None:
             return fields
         fields["type"] = type_name(type(value))
         try:
@@ -284,8 +307,17 @@ class Performer:
             fields["detail"] = f"no record: {type_name(type(error))}: {safe_message(error)}"
 
 
-def build_arguments(text: str, namespace: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Evaluate an argument list in the program's namespace.
+def _main_module() -> ModuleType:
+    """A fresh `__main__`, registered so that decorators can look their module up."""
+    module = _modules["__main__"] = ModuleType("__main__")
+    namespace = module.__dict__
+    namespace["__builtins__"] = builtins
+    namespace["__file__"] = PROGRAM_NAME
+    return module
+
+
+def compile_arguments(text: str) -> CodeType:
+    """Code that evaluates an argument list to `(args, kwargs)`, in the program's namespace.
 
     Raises SyntaxError if the text is not the inside of one call's parentheses.
     """
@@ -293,9 +325,27 @@ def build_arguments(text: str, namespace: dict[str, Any]) -> tuple[tuple[Any, ..
     code = compile(source, ARGUMENTS_NAME, "eval", dont_inherit=True)
     if ")" in text:
         # It might close the call and open another: `1)(2`, `1) or f(2`.
-        tree = compile(source, ARGUMENTS_NAME, "eval", ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = compile(source, ARGUMENTS_NAME, "eval", _ast.PyCF_ONLY_AST, dont_inherit=True)
         call = tree.body  # type: ignore[attr-defined]
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Lambda)):
+        if not (isinstance(call, _ast.Call) and isinstance(call.func, _ast.Lambda)):
             raise SyntaxError(f"not an argument list: {text[:200]!r}")
-    built: tuple[tuple[Any, ...], dict[str, Any]] = eval(code, namespace)
-    return built
+    return code
+
+
+_REHEARSED = """
+def f(a, *, b=2):
+    return [a, {"b": (b, 1.5, None, True)}, {"c"}]
+"""
+
+
+def rehearse(shared: Shared) -> None:
+    """Perform programs of our own where no child will see it; RESULT_FD must be open."""
+    calls = (Call("[1, 'x'], b=(3,)", "{}", 1.0, 1.0), Call("", "{}", 1.0, 1.0))
+    nothing = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    for _ in range(_REHEARSALS):
+        for call in calls:  # the second one raises
+            request = Request(bytes(16), _REHEARSED, "f", "", None, 0, 0, 0, 0, (call,))
+            performer = Performer(request, shared, nothing)
+            performer.compile_early()
+            performer.run()
+    linecache.cache.clear()

@@ -19,10 +19,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rewards.sandbox.batch import STOP_SECONDS, Batch, Task, group_tasks
-from rewards.sandbox.executor import Executor, SandboxError
-from rewards.sandbox.jobs import ExecutionResult, Job
-from rewards.sandbox.kernel import LAYERS, Guarantees
-from rewards.sandbox.protocol import Lost, check_job
+from rewards.sandbox.executor import Executor, SandboxError, check_arguments
+from rewards.sandbox.jobs import ExecutionResult, Guarantees, Job
+from rewards.sandbox.protocol import Kind, Lost
 from rewards.sandbox.server import START_SECONDS, ForkServer
 
 __all__ = [
@@ -76,13 +75,8 @@ class SandboxPool(Executor):
     ) -> None:
         super().__init__()
         self.size = usable_cores() if size is None else size
-        if self.size < 1:
-            raise ValueError(f"size must be >= 1, got {size!r}")
         self.strict = strict
-        self.layers = tuple(LAYERS if layers is None else layers)
-        unknown = sorted(set(self.layers) - set(LAYERS))
-        if unknown:
-            raise ValueError(f"unknown layers {unknown}; known: {', '.join(LAYERS)}")
+        self.layers = check_arguments(layers, size=self.size)
         self.python = python or sys.executable
         if not self.python:
             raise SandboxError("this interpreter does not know its own path; pass python=")
@@ -128,7 +122,7 @@ class SandboxPool(Executor):
 
         Raises SandboxError if none can be started.
         """
-        server = self.acquire(0)
+        server = self.acquire(Kind(0))
         assert server is not None
         try:
             found = server.wait_ready(START_SECONDS)
@@ -159,10 +153,7 @@ class SandboxPool(Executor):
         workers: int | None,
         stop: threading.Event | None,
     ) -> list[ExecutionResult]:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be >= 1, got {workers!r}")
-        for job in jobs:
-            check_job(job)
+        self._admit(jobs, workers)
         lanes = min(self.size, workers or self.size, max(1, len(tasks)))
         results = Batch(self, tasks, lanes, stop).run()
         if stop is not None and stop.is_set():
@@ -172,9 +163,9 @@ class SandboxPool(Executor):
     # -- permits and fork servers
 
     def acquire(
-        self, hash_seed: int, *, block: bool = True, stop: threading.Event | None = None
+        self, kind: Kind, *, block: bool = True, stop: threading.Event | None = None
     ) -> ForkServer | None:
-        """A fork server for this seed, first come first served.
+        """A fork server of this kind, first come first served.
 
         None if none may be used now and `block` is false, or `stop` was set while waiting.
         """
@@ -193,7 +184,7 @@ class SandboxPool(Executor):
         if ticket is not None and not self._wait(ticket, stop):
             return None
         try:
-            return self._take_idle(hash_seed) or self._start(hash_seed)
+            return self._take_idle(kind) or self._start(kind)
         except BaseException:
             with self._lock:
                 self._pass_on()
@@ -223,12 +214,12 @@ class SandboxPool(Executor):
         else:
             self._busy -= 1
 
-    def _take_idle(self, hash_seed: int) -> ForkServer | None:
+    def _take_idle(self, kind: Kind) -> ForkServer | None:
         while True:
             with self._lock:
                 if self._closed:
                     raise SandboxError("this pool is closed; make a new one")
-                fitting = [server for server in self._idle if server.hash_seed == hash_seed]
+                fitting = [server for server in self._idle if server.kind == kind]
                 if not fitting:
                     return None
                 server = fitting[-1]
@@ -237,9 +228,9 @@ class SandboxPool(Executor):
                 return server
             self._discard(server)
 
-    def _start(self, hash_seed: int) -> ForkServer:
+    def _start(self, kind: Kind) -> ForkServer:
         try:
-            server = ForkServer(hash_seed, self.python, self.layers)
+            server = ForkServer(kind, self.python, self.layers)
         except OSError as error:
             raise SandboxError(f"cannot start {self.python!r}: {error}") from error
         with self._lock:
@@ -278,7 +269,7 @@ class SandboxPool(Executor):
                 doomed.append(server)
             else:
                 self._idle.append(server)
-                # A few seeds at a time are in use; a fork server costs some 15 MiB.
+                # A few kinds at a time are in use; a fork server costs some 15 MiB.
                 while len(self._idle) > 4 * self.size:
                     doomed.append(self._idle.pop(0))
             self._pass_on()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import secrets
 import signal
@@ -20,15 +19,42 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rewards.sandbox.jobs import ExecutionResult, Job, Limits, Outcome
-from rewards.sandbox.kernel import Guarantees
+from rewards.sandbox.jobs import (
+    ExecutionResult,
+    Guarantees,
+    Job,
+    Limits,
+    Outcome,
+    check_fields,
+)
 from rewards.sandbox.wire import LENGTH
 
-MAX_JOB_CHARS = 8 << 20
 STDERR_TAIL = 2000
 FORGED = "forged or damaged result"
+
+
+# Modules that some programs import, and that make every fork dearer once they are loaded: three of
+# them pull in a tenth of all the memory. A program that imports one pays 2 to 10 ms for it.
+_HEAVY = ("dataclasses", "random", "statistics")
+
+
+class Kind(NamedTuple):
+    """What a fork server must be like for a job."""
+
+    hash_seed: int
+    heavy: bool = False
+    """It has the modules of `_HEAVY` loaded. Read off the program's text, so that a program always
+    meets the same interpreter, whatever else has been run."""
+
+    @classmethod
+    def of(cls, job: Job) -> Kind:
+        return cls(job.hash_seed, any(name in job.code for name in _HEAVY))
+
+    def preload(self) -> list[str]:
+        """Modules to load beyond those that every fork server loads."""
+        return list(_HEAVY if self.heavy else ())
 
 
 class Lost(Exception):
@@ -61,29 +87,19 @@ recorders = _RecorderFiles()
 
 def check_job(job: Job) -> None:
     """Raises ValueError for a job that makes no sense, OSError for an unreadable recorder."""
-    limits = job.limits
-    for name in ("cpu_seconds", "wall_seconds", "memory_mb"):
-        value = getattr(limits, name)
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"Limits.{name} must be finite and > 0, got {value!r}")
-    for name in ("output_bytes", "file_bytes", "processes"):
-        value = getattr(limits, name)
-        if not (isinstance(value, int) and value >= 0):
-            raise ValueError(f"Limits.{name} must be an integer >= 0, got {value!r}")
-    size = len(job.code) + len(job.args) + len(job.stdin) + len(job.options)
-    if size > MAX_JOB_CHARS:
-        raise ValueError(
-            f"a job's code, args, stdin and options must be at most {MAX_JOB_CHARS} characters "
-            f"together, got {size}"
-        )
+    check_fields(job)
     if job.recorder is not None:
         recorders.read(job.recorder)
-    if not 0 <= job.hash_seed <= 4294967295:
-        raise ValueError(f"Job.hash_seed must be in [0, 4294967295], got {job.hash_seed!r}")
 
 
-def request_for(jobs: Sequence[Job], known: set[str]) -> dict[str, Any]:
-    """What a fork server is told about jobs that share everything but the call."""
+def request_for(jobs: Sequence[Job], known: set[str], *, early: bool = True) -> dict[str, Any]:
+    """What a fork server is told about jobs that share everything but the call.
+
+    Args:
+        jobs: one or more.
+        known: digests of the recorders that the fork server has loaded.
+        early: it may compile the program before it forks. Not once a fork server was lost with it.
+    """
     first = jobs[0]
     recorder = None
     if first.recorder is not None:
@@ -99,6 +115,7 @@ def request_for(jobs: Sequence[Job], known: set[str]) -> dict[str, Any]:
         "output_bytes": first.limits.output_bytes,
         "file_bytes": first.limits.file_bytes,
         "processes": first.limits.processes,
+        "early": early,
         "calls": [
             [job.args, job.options, job.limits.cpu_seconds, job.limits.wall_seconds] for job in jobs
         ],

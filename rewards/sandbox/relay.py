@@ -36,6 +36,7 @@ def main(guest_source: str, modules: list[list[str | None]]) -> None:
         exec(compile(guest_source, "guest.py", "exec", dont_inherit=True), guest.__dict__)
         guest.main(int(sys.argv[1]), {**json.loads(sys.argv[2]), "modules": modules})
     else:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server that ignores it hands that down
         _relay(json.loads(sys.stdin.buffer.read()))
 
 
@@ -63,7 +64,7 @@ def _start(order: dict[str, Any], theirs: socket.socket) -> int:
     if "LD_LIBRARY_PATH" in os.environ:
         environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
     os.set_inheritable(theirs.fileno(), True)
-    config = json.dumps({"work": work, "layers": order["layers"]})
+    config = json.dumps({"work": work, "layers": order["layers"], "preload": order["preload"]})
     # -B: what it loads has no files of its own.
     flags = ["-s", "-S", "-B", "-X", "utf8"]
     return os.posix_spawn(

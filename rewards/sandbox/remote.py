@@ -29,13 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from rewards.sandbox.batch import Settled, Task, group_tasks, lost, settle
-from rewards.sandbox.executor import Executor, SandboxError
-from rewards.sandbox.jobs import ExecutionResult, Job
-from rewards.sandbox.kernel import LAYERS, Guarantees
+from rewards.sandbox.executor import Executor, SandboxError, check_arguments
+from rewards.sandbox.jobs import ExecutionResult, Guarantees, Job
 from rewards.sandbox.protocol import (
     STDERR_TAIL,
+    Kind,
     Lost,
-    check_job,
     parse_hello,
     parse_reply,
     request_for,
@@ -83,18 +82,12 @@ class RemotePool(Executor):
         super().__init__()
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {url!r}")
-        for name, value in (("size", size), ("jobs_per_request", jobs_per_request)):
-            if value < 1:
-                raise ValueError(f"{name} must be >= 1, got {value!r}")
         if not (patience > 0 and math.isfinite(patience)):
             raise ValueError(f"patience must be finite and > 0, got {patience!r}")
         self.url = url.rstrip("/") + "/run_code"
         self.size = size
         self.strict = strict
-        self.layers = tuple(LAYERS if layers is None else layers)
-        unknown = sorted(set(self.layers) - set(LAYERS))
-        if unknown:
-            raise ValueError(f"unknown layers {unknown}; known: {', '.join(LAYERS)}")
+        self.layers = check_arguments(layers, size=size, jobs_per_request=jobs_per_request)
         self.headers = dict(headers or {})
         self.jobs_per_request = jobs_per_request
         self.patience = patience
@@ -126,7 +119,7 @@ class RemotePool(Executor):
         Raises SandboxError if the server cannot be reached or starts none.
         """
         try:
-            hello, _ = self._exchange([], hash_seed=0, seconds=0.0, memory_mb=0)
+            hello, _ = self._exchange([], kind=Kind(0), seconds=0.0, memory_mb=0)
         except Lost as reason:
             raise SandboxError(f"no sandbox at {self.url}: {reason}") from reason
         return hello
@@ -155,12 +148,7 @@ class RemotePool(Executor):
     ) -> list[ExecutionResult]:
         from concurrent.futures import ThreadPoolExecutor
 
-        if self._closed:
-            raise SandboxError("this pool is closed; make a new one")
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be >= 1, got {workers!r}")
-        for job in jobs:
-            check_job(job)
+        self._admit(jobs, workers)
         lanes = min(self.size, workers or self.size)
         stop = stop or threading.Event()
         results: dict[int, ExecutionResult] = {}
@@ -183,13 +171,13 @@ class RemotePool(Executor):
         known: set[str] = set()
         requests = []
         for task in bundle:
-            requests.append(request_for(task.jobs, known))
+            requests.append(request_for(task.jobs, known, early=not task.attempts))
             if requests[-1]["recorder"] is not None:
                 known.add(requests[-1]["recorder"][0])
         try:
             _, frames = self._exchange(
                 requests,
-                hash_seed=bundle[0].jobs[0].hash_seed,
+                kind=Kind.of(bundle[0].jobs[0]),
                 seconds=sum(task.budget() for task in bundle),
                 memory_mb=max(job.limits.memory_mb for task in bundle for job in task.jobs),
             )
@@ -217,7 +205,7 @@ class RemotePool(Executor):
     # -- one request
 
     def _exchange(
-        self, requests: Sequence[dict[str, Any]], *, hash_seed: int, seconds: float, memory_mb: int
+        self, requests: Sequence[dict[str, Any]], *, kind: Kind, seconds: float, memory_mb: int
     ) -> tuple[Guarantees, dict[str, bytes]]:
         """Have a fork server over there answer requests; its layers, and the replies by nonce.
 
@@ -227,7 +215,8 @@ class RemotePool(Executor):
         order = {
             "nonce": nonce,
             "layers": list(self.layers),
-            "environment": environment(hash_seed, ""),
+            "preload": kind.preload(),
+            "environment": environment(kind.hash_seed, ""),
             "requests": list(requests),
         }
         run_timeout = seconds + _START_SECONDS
@@ -278,18 +267,18 @@ class RemotePool(Executor):
 
 
 def _bundles(tasks: Sequence[Task], lanes: int, most: int) -> list[list[Task]]:
-    """Tasks by request: of one hash seed, spread over the lanes; what was lost before goes alone."""
+    """Tasks by request: of one kind, spread over the lanes; what was lost before goes alone."""
     size = min(most, max(1, math.ceil(len(tasks) / lanes)))
     bundles: list[list[Task]] = []
-    open_bundles: dict[int, list[Task]] = {}
+    open_bundles: dict[Kind, list[Task]] = {}
     for task in tasks:
-        seed = task.jobs[0].hash_seed
-        bundle = None if task.attempts else open_bundles.get(seed)
+        kind = Kind.of(task.jobs[0])
+        bundle = None if task.attempts else open_bundles.get(kind)
         if bundle is None or len(bundle) >= size:
             bundle = []
             bundles.append(bundle)
             if not task.attempts:
-                open_bundles[seed] = bundle
+                open_bundles[kind] = bundle
         bundle.append(task)
     return bundles
 

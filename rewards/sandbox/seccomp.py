@@ -13,9 +13,8 @@ import errno
 import os
 import struct
 from collections.abc import Mapping
-from functools import partial
 
-from rewards.sandbox.kernel import Kernel
+from rewards.sandbox.kernel import Kernel, Step
 
 # One row per call: name, number on x86-64, number on AArch64 (-1: the processor has none).
 _ALLOWED_TEXT = """
@@ -177,12 +176,14 @@ def _add_special(made: _Filter) -> None:
     )
 
 
-def guest_filter(machine: str, *, processes: bool, mount: bool) -> bytes:
+def guest_filter(machine: str, *, processes: bool, mount: bool, pid: bool) -> bytes:
     """What a guest may not do although its fork server must; `_PID_PLACEHOLDER` stands for its PID.
 
     Args:
         processes: the job may start processes and threads.
         mount: the root is private and read-only, so changing a file's mode harms nobody.
+        pid: the fork server is process 1 of a namespace in which there is nobody else to signal, and
+            the kernel keeps signals from process 1.
     """
     made = _Filter(call_numbers(machine))
     made.code.append((_LOAD, 0, 0, 0))
@@ -191,8 +192,9 @@ def guest_filter(machine: str, *, processes: bool, mount: bool) -> bytes:
     made.only_if("prctl", 0, 15, 16, 0x5356_4D41)
     if not processes:
         made.deny("clone", "fork", "vfork", "execve", "execveat")
-        for name in ("kill", "tkill", "tgkill"):
-            made.only_if(name, 0, _PID_PLACEHOLDER)
+        if not pid:
+            for name in ("kill", "tkill", "tgkill"):
+                made.only_if(name, 0, _PID_PLACEHOLDER)
     if not mount:
         made.deny("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "utimensat")
     made.code.append((_RETURN, 0, 0, _ALLOW))
@@ -211,10 +213,14 @@ class LoadedFilter:
         head = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(self.code))
         self.program = ctypes.create_string_buffer(head, len(head))
         mode, flags = ctypes.c_long(1), ctypes.c_long(0)
-        self.call = partial(kernel.libc.syscall, ctypes.c_long(number), mode, flags, self.program)
+        arguments = (ctypes.c_long(number), mode, flags, self.program)
+        self.call: Step = (kernel.libc.syscall, arguments)
 
-    def install(self) -> None:
+    def steps(self) -> list[Step]:
+        """What a child does to come under the filter."""
+        return [(self.patch, ()), self.call] if self.places else [self.call]
+
+    def patch(self) -> None:
         pid = os.getpid()
         for place in self.places:
             struct.pack_into("<I", self.code, place, pid)
-        self.kernel.check(self.call(), "seccomp")

@@ -8,6 +8,7 @@ socket close and leave.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -19,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rewards.sandbox.kernel import Guarantees
-from rewards.sandbox.protocol import STDERR_TAIL, Lost, parse_hello, split_body, warn_once
+from rewards.sandbox.jobs import Guarantees
+from rewards.sandbox.protocol import STDERR_TAIL, Kind, Lost, parse_hello, split_body, warn_once
 from rewards.sandbox.root import empty_folder
 from rewards.sandbox.wire import LENGTH, MAX_REPLY_BYTES
 
@@ -37,8 +38,8 @@ MODULES = {
     **{
         f"rewards.sandbox.{name}": str(_HERE / f"{name}.py")
         for name in (
-            *("kernel", "seccomp", "root", "landlock", "usage", "isolation"),
-            *("wire", "report", "performer", "watch", "zygote"),
+            *("kernel", "seccomp", "root", "landlock", "usage", "isolation", "wire"),
+            *("cell", "report", "performer", "watch", "zygote"),
         )
     },
 }
@@ -62,20 +63,36 @@ def environment(hash_seed: int, work: str) -> dict[str, str]:
     return environment
 
 
+def _beyond_standard(end: socket.socket) -> socket.socket:
+    """The same socket out of the way of stdin, stdout and stderr, which the host may have closed."""
+    if end.fileno() > 2:
+        return end
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+
+
 class ForkServer:
     """One fork server and the socket to it. Used by one thread at a time."""
 
-    def __init__(self, hash_seed: int, python: str, layers: Sequence[str]) -> None:
-        self.hash_seed = hash_seed
+    def __init__(self, kind: Kind, python: str, layers: Sequence[str]) -> None:
+        self.kind = kind
         self.known: set[str] = set()
         self.guarantees: Guarantees | None = None
         self._buffer = bytearray()
-        self._work = tempfile.mkdtemp(prefix="sandbox-")
+        # Absolute: TMPDIR may be relative, and the fork server stands elsewhere.
+        self._work = os.path.abspath(tempfile.mkdtemp(prefix="sandbox-"))
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._socket, theirs = socket.socketpair()
+        self._socket, theirs = map(_beyond_standard, socket.socketpair())
         self._socket.setblocking(False)
+        self._poller = select.poll()
+        self._poller.register(self._socket, select.POLLIN)
         modules = [[name, path, None] for name, path in MODULES.items()]
-        config = {"modules": modules, "work": self._work, "layers": list(layers)}
+        config = {
+            "modules": modules,
+            "work": self._work,
+            "layers": list(layers),
+            "preload": kind.preload(),
+        }
         command = [python, "-s", "-S", "-X", "utf8", GUEST, str(theirs.fileno())]
         try:
             self.process = subprocess.Popen(
@@ -83,7 +100,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
-                env=environment(hash_seed, self._work),
+                env=environment(kind.hash_seed, self._work),
                 cwd="/",
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -103,22 +120,22 @@ class ForkServer:
         """False if the fork server has gone, or has something to say that nobody asked for."""
         if self.guarantees is None or self._socket.fileno() < 0:
             return False
-        poller = select.poll()
-        poller.register(self._socket, select.POLLIN)
-        return not poller.poll(0)
+        # Killed from outside, its socket may stay open for a moment longer.
+        return self.process.poll() is None and not self._poller.poll(0)
 
-    def submit(self, request: dict[str, Any]) -> None:
-        body = json.dumps(request).encode("ascii")
-        view = memoryview(LENGTH.pack(len(body)) + body)
+    def submit(self, requests: Sequence[dict[str, Any]]) -> None:
+        """Send requests, to be answered in order. Raises Lost if they are not taken."""
+        bodies = [json.dumps(request).encode("ascii") for request in requests]
+        view = memoryview(b"".join([LENGTH.pack(len(body)) + body for body in bodies]))
         deadline = time.monotonic() + STUCK_SECONDS
-        poller = select.poll()
-        poller.register(self._socket, select.POLLOUT)
         while view:
             try:
                 view = view[self._socket.send(view) :]
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise Lost("it does not take its job") from None
+                poller = select.poll()
+                poller.register(self._socket, select.POLLOUT)
                 poller.poll(1000)
             except OSError as error:
                 raise Lost(f"it has gone ({error.strerror})") from error
@@ -158,13 +175,11 @@ class ForkServer:
     def wait_ready(self, seconds: float) -> Guarantees:
         """Wait for the greeting. Raises Lost if it does not come in time."""
         deadline = time.monotonic() + seconds
-        poller = select.poll()
-        poller.register(self._socket, select.POLLIN)
         while self.guarantees is None:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Lost(f"no greeting within {seconds:g} s")
-            poller.poll(left * 1000)
+            self._poller.poll(left * 1000)
             self.receive()
         return self.guarantees
 

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rewards.sandbox.wire import CHILD_HEADER, CONTROL_FD, MAX_RESULT_BYTES, START, Request
 
 if TYPE_CHECKING:
-    from rewards.sandbox.isolation import Prison
+    from collections.abc import Callable
+
+    from rewards.sandbox.cell import Cell
+    from rewards.sandbox.usage import Usage
 
 _READ_BYTES = 65_536
 _FIRST_MS = 4  # most guests have ended by then
@@ -60,12 +63,24 @@ class HostGone(Exception):
 
 
 class Watch:
-    """Follows one child from outside: reads what it says, keeps its budgets, ends it."""
+    """Follows one child from outside: reads what it says, keeps its budgets, ends it.
 
-    def __init__(self, request: Request, pipes: Pipes, prison: Prison) -> None:
+    Args:
+        request: what the child is to do.
+        pipes: how it speaks.
+        cell: how it is held in.
+        before_long: called before anything that may take long.
+    """
+
+    def __init__(
+        self, request: Request, pipes: Pipes, cell: Cell, before_long: Callable[[], None]
+    ) -> None:
         self.request = request
+        self.marker = request.marker if request.grouped else b""
+        self.usage: Usage | None = None
         self.pipes = pipes
-        self.prison = prison
+        self.cell = cell
+        self.before_long = before_long
         self.result = bytearray()
         self.stdout = bytearray()
         self.stderr = bytearray()
@@ -85,34 +100,54 @@ class Watch:
 
     def follow(self, pid: int) -> End:
         """Watch a child until it has ended or used up a budget; then end it and say how it went."""
-        self.usage = self.prison.usage(pid, self.request)
-        exit_fd = None
+        alone = self.cell.is_alone(self.request.processes)
+        if not alone:
+            self.usage = self.cell.usage(pid, self.request)
         try:
             self.pipes.close_writers()
-            self.wait(_FIRST_MS)
+            self.sleep(_FIRST_MS)
             if not self.ended:
-                exit_fd = self.prison.open_pidfd(pid)
-                if exit_fd is not None:
-                    self.poller.register(exit_fd, select.POLLIN)
-            while self.reason is None and not self.ended:
-                self.wait(self.timeout_ms())
+                self.follow_closely(pid)
         finally:
-            if exit_fd is not None:
-                os.close(exit_fd)
-            status, cpu = self.prison.end(pid)
-        cpu = self.usage.final_cpu_seconds(cpu)
+            status, cpu = self.cell.end(pid, alone=alone)
+        if self.usage is not None:
+            cpu = self.usage.final_cpu_seconds(cpu)
         wall = time.monotonic() - self.begun
         self.drain()
         return End(status, cpu, wall)
 
-    def wait(self, milliseconds: int) -> None:
-        """Sleep, but no longer than until the child ends; then take in what it has said."""
+    def follow_closely(self, pid: int) -> None:
+        """The child takes its time: from now on there is an eye on its budgets."""
+        self.before_long()
+        if self.usage is None:
+            self.usage = self.cell.usage(pid, self.request)
+        exit_fd = self.cell.open_pidfd(pid)
+        try:
+            if exit_fd is not None:
+                self.poller.register(exit_fd, select.POLLIN)
+            self.look()
+            while self.reason is None and not self.ended:
+                self.sleep(self.timeout_ms())
+                self.look()
+        finally:
+            if exit_fd is not None:
+                os.close(exit_fd)
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that the child has used so far, if anybody has to know."""
+        return 0.0 if self.usage is None else self.usage.cpu_seconds()
+
+    def sleep(self, milliseconds: int) -> None:
+        """Sleep, but no longer than until the child ends."""
         for fd, _ in self.poller.poll(milliseconds):
             if fd == CONTROL_FD:
                 raise HostGone
             # It has exited, or has let go of the pipe without which it can say nothing more. The one
             # shows even if something that it started holds the pipe, the other costs nothing.
             self.ended = True
+
+    def look(self) -> None:
+        """Take in what the child has said, and whether it has used up a budget."""
         self.drain()
         if not self.ended:
             self.reason = self.reason or self.budget_used_up()
@@ -121,7 +156,7 @@ class Watch:
         """How long to sleep: no budget can be used up sooner, output is fetched now and then."""
         call = self.request.calls[min(len(self.calls), len(self.request.calls) - 1)]
         wall_left = self.call_begun + call.wall_seconds - time.monotonic()
-        cpu_left = call.cpu_seconds - (self.usage.cpu_seconds() - self.call_cpu)
+        cpu_left = call.cpu_seconds - (self.cpu_seconds() - self.call_cpu)
         self.pace = min(self.pace * 2, _SLOWEST)
         return max(1, int(1000 * min(wall_left, cpu_left, self.pace)) + 1)
 
@@ -132,22 +167,21 @@ class Watch:
         if not self.started:
             return "setup" if time.monotonic() - self.begun >= _SETUP_SECONDS else None
         call = self.request.calls[len(self.calls)]
-        if self.usage.cpu_seconds() - self.call_cpu >= call.cpu_seconds:
+        if self.cpu_seconds() - self.call_cpu >= call.cpu_seconds:
             return "cpu"
         if time.monotonic() - self.call_begun >= call.wall_seconds:
             return "wall"
-        return self.usage.excess()
+        return None if self.usage is None else self.usage.excess()
 
     def drain(self) -> None:
         """Fetch what has been said so far, results first (their output was written before)."""
-        before = len(self.stdout) + len(self.stderr) + len(self.result)
+        fetched = 0
         if self.reason != "forged":
-            self.fetch(self.pipes.result[0], self.result, MAX_RESULT_BYTES)
-        limit = self.request.output_bytes + 2 * len(self.request.marker) * len(self.request.calls)
-        self.fetch(self.pipes.stdout[0], self.stdout, limit + _READ_BYTES)
-        self.fetch(self.pipes.stderr[0], self.stderr, limit + _READ_BYTES)
-        after = len(self.stdout) + len(self.stderr) + len(self.result)
-        if after - before >= _READ_BYTES // 2:
+            fetched = self.fetch(self.pipes.result[0], self.result, MAX_RESULT_BYTES)
+        limit = self.request.output_bytes + 2 * len(self.marker) * len(self.request.calls)
+        fetched += self.fetch(self.pipes.stdout[0], self.stdout, limit + _READ_BYTES)
+        fetched += self.fetch(self.pipes.stderr[0], self.stderr, limit + _READ_BYTES)
+        if fetched >= _READ_BYTES // 2:
             self.pace = _QUICKEST
         while self.reason != "forged" and self.next_frame():
             pass
@@ -155,22 +189,24 @@ class Watch:
             self.reason = "output"
 
     @staticmethod
-    def fetch(fd: int, into: bytearray, limit: int) -> None:
-        """Read what is there, up to `limit` bytes in all."""
+    def fetch(fd: int, into: bytearray, limit: int) -> int:
+        """Read what is there, up to `limit` bytes in all; how many bytes that were."""
+        before = len(into)
         while len(into) < limit:
             try:
                 part = os.read(fd, _READ_BYTES)
             except BlockingIOError:
-                return
+                break
             if not part:
-                return
+                break
             into += part
+        return len(into) - before
 
     def unclaimed_output(self) -> int:
         """Bytes printed by the call that runs now."""
         total = 0
         for buffer in (self.stdout, self.stderr):
-            end = buffer.find(self.request.marker) if self.request.grouped else -1
+            end = buffer.find(self.marker) if self.marker else -1
             total += len(buffer) if end < 0 else end
         return total
 
@@ -201,7 +237,7 @@ class Watch:
             self.call_begun, self.call_cpu = START.unpack(payload)
             self.started = True
         elif kind == b"R" and self.started:
-            now, cpu = time.monotonic(), self.usage.cpu_seconds()
+            now, cpu = time.monotonic(), self.cpu_seconds()
             out, err = self.claim(self.stdout), self.claim(self.stderr)
             self.calls.append((out, err, payload, cpu - self.call_cpu, now - self.call_begun))
             self.call_begun, self.call_cpu = now, cpu
@@ -212,10 +248,9 @@ class Watch:
 
     def claim(self, buffer: bytearray) -> bytes:
         """Output of the call that just ended; a lone call keeps all of it until the end."""
-        if not self.request.grouped:
+        if not self.marker:
             return b""
-        marker = self.request.marker
-        end = buffer.find(marker)
+        end = buffer.find(self.marker)
         taken = bytes(buffer if end < 0 else buffer[:end])
-        del buffer[: len(taken) if end < 0 else end + len(marker)]
+        del buffer[: len(taken) if end < 0 else end + len(self.marker)]
         return taken

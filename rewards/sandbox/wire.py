@@ -16,13 +16,16 @@ import struct
 from types import ModuleType
 from typing import NamedTuple
 
-# Long-lived descriptors live high up, out of the way of 0, 1, 2 and of what programs open.
-RESULT_FD = 100
-NULL_FD = 110
-CONTROL_FD = 111
-STATM_FD = 112
-RULES_FD = 113
-PROC_FD = 114
+# Long-lived descriptors live high up, out of the way of 0, 1, 2 and of what programs open, but below 64,
+# which is all that some hosts are allowed.
+RESULT_FD = 50
+NULL_FD = 51
+CONTROL_FD = 52
+STATM_FD = 53
+RULES_FD = 54
+PROC_FD = 55
+FEWEST_FILES = 60
+"""Descriptors that a fork server must be allowed, the few for one job included."""
 
 LENGTH = struct.Struct(">I")
 CHILD_HEADER = struct.Struct(">16scI")
@@ -30,27 +33,59 @@ START = struct.Struct(">dd")
 MAX_RESULT_BYTES = 16 << 20
 MAX_REQUEST_BYTES = 64 << 20
 MAX_REPLY_BYTES = 64 << 20
+_READ_BYTES = 1 << 16
 
 # Bound now: the guest uses it after the program has run, which may have changed `os`.
 _write = os.write
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     """Write every byte of `data` to a blocking descriptor."""
-    view = memoryview(data)
-    while view:
-        view = view[_write(fd, view) :]
+    written = _write(fd, data)
+    while written < len(data):
+        data = data[written:]
+        written = _write(fd, data)
 
 
-def read_exactly(fd: int, count: int) -> bytes | None:
-    """Read `count` bytes, or None if the other side has gone."""
-    parts = bytearray()
-    while len(parts) < count:
-        part = os.read(fd, min(count - len(parts), 1 << 20))
-        if not part:
+class Frames:
+    """The bodies of the frames that arrive on a blocking descriptor.
+
+    Args:
+        fd: the descriptor.
+        limit: longest body accepted, in bytes.
+    """
+
+    def __init__(self, fd: int, limit: int) -> None:
+        self.fd = fd
+        self.limit = limit
+        self.rest = bytearray()
+
+    def next(self) -> bytes | None:
+        """The next body, or None if the other side has gone or sends too much."""
+        if not self.fill(LENGTH.size):
             return None
-        parts += part
-    return bytes(parts)
+        end = LENGTH.size + LENGTH.unpack_from(self.rest)[0]
+        if end > LENGTH.size + self.limit or not self.fill(end):
+            return None
+        body = bytes(self.rest[LENGTH.size : end])
+        del self.rest[:end]
+        return body
+
+    def waiting(self) -> bool:
+        """Whether there is a whole one to be had without reading."""
+        return (
+            len(self.rest) >= LENGTH.size
+            and len(self.rest) >= LENGTH.size + LENGTH.unpack_from(self.rest)[0]
+        )
+
+    def fill(self, count: int) -> bool:
+        """Read until there are so many bytes; false if they do not come."""
+        while len(self.rest) < count:
+            part = os.read(self.fd, _READ_BYTES)
+            if not part:
+                return False
+            self.rest += part
+        return True
 
 
 class Call(NamedTuple):
@@ -75,6 +110,8 @@ class Request(NamedTuple):
     file_bytes: int
     processes: int
     calls: tuple[Call, ...]
+    early: bool = True
+    """Compile before the fork. Not if a fork server was lost with this request before."""
 
     @property
     def grouped(self) -> bool:

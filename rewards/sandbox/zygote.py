@@ -14,6 +14,7 @@ import builtins
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -21,12 +22,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from rewards.sandbox.isolation import HIGHEST_FD, Prison, Sentence
-from rewards.sandbox.performer import Performer, Shared, Streams
+from rewards.sandbox.cell import Cell, Sentence
+from rewards.sandbox.isolation import HIGHEST_FD, Prison
+from rewards.sandbox.kernel import Step
+from rewards.sandbox.performer import Performer, Shared, Streams, rehearse
 from rewards.sandbox.report import PROGRAM_NAME
 from rewards.sandbox.watch import End, HostGone, Pipes, Watch
 from rewards.sandbox.wire import (
     CONTROL_FD,
+    FEWEST_FILES,
     LENGTH,
     MAX_REQUEST_BYTES,
     NULL_FD,
@@ -36,42 +40,9 @@ from rewards.sandbox.wire import (
     START,
     STATM_FD,
     Call,
+    Frames,
     Request,
-    read_exactly,
     write_all,
-)
-
-# What programs import most. Loading it here once spares the children that; but what brings an extension
-# module of its own makes every fork dearer, whoever uses it.
-PRELOADED = (
-    "abc",
-    "bisect",
-    "collections",
-    "collections.abc",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "heapq",
-    "io",
-    "itertools",
-    "json",
-    "linecache",
-    "math",
-    "numbers",
-    "operator",
-    "os",
-    "re",
-    "string",
-    "textwrap",
-    "time",
-    "types",
-    "typing",
-    "unicodedata",
 )
 
 Load = Callable[[str, str, str], ModuleType]
@@ -80,17 +51,23 @@ Load = Callable[[str, str, str], ModuleType]
 # Address space beyond the job's budget that only the report may use: a program that ran out of
 # memory must still be able to say so.
 REPORT_RESERVE_BYTES = 64 << 20
+_ANSWER_BYTES = 1 << 16
 
 # Bound now: a guest uses it after the program has run, which may have changed `os`.
 _leave = os._exit
+_monotonic, _thread_time = time.monotonic, time.thread_time
 _quote = json.encoder.encode_basestring_ascii
 
 
 class Zygote:
     """Serves one request at a time until the host goes away."""
 
-    def __init__(self, config: dict[str, Any], values: ModuleType, load: Load) -> None:
+    def __init__(
+        self, config: dict[str, Any], values: ModuleType, load: Load, gaps: list[object]
+    ) -> None:
         self.values = values
+        self.gaps = gaps
+        self.answers = bytearray()
         self.load = load
         self.recorders: dict[str, ModuleType] = {}
         self.prison = Prison(
@@ -101,12 +78,15 @@ class Zygote:
             statm_fd=STATM_FD,
             proc_fd=PROC_FD,
         )
+        self.cell = Cell(self.prison)
 
     def prepare(self) -> None:
-        """Load what programs use, enter the isolation, freeze what the children share."""
-        for name in PRELOADED:
-            __import__(name)
+        """Enter the isolation, rehearse, freeze what the children share."""
         sys.argv[:] = [PROGRAM_NAME]
+        # What the host ignores or blocks is inherited; a child that nobody may wait for cannot be reaped.
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        for usual in (signal.SIGCHLD, signal.SIGXCPU):
+            signal.signal(usual, signal.SIG_DFL)
         for name in ("exit", "quit"):
             # `-S` leaves out `site`, which defines these two; programs use them.
             setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
@@ -119,9 +99,18 @@ class Zygote:
         os.environ["HOME"] = os.environ["TMPDIR"] = self.prison.work
         self.shared = Shared(self.values, self.open_streams())
         self.shared.streams.use()
+        self.rehearse()
+        self.gaps.clear()
         gc.collect()
         gc.freeze()
         gc.disable()
+
+    def rehearse(self) -> None:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, RESULT_FD)
+        rehearse(self.shared)
+        os.close(RESULT_FD)
+        os.close(null)
 
     @staticmethod
     def open_streams() -> Streams:
@@ -138,14 +127,8 @@ class Zygote:
         return streams
 
     def serve(self) -> None:
-        while True:
-            head = read_exactly(CONTROL_FD, LENGTH.size)
-            if head is None:
-                return
-            (length,) = LENGTH.unpack(head)
-            body = read_exactly(CONTROL_FD, length) if length <= MAX_REQUEST_BYTES else None
-            if body is None:
-                return
+        frames = Frames(CONTROL_FD, MAX_REQUEST_BYTES)
+        while (body := frames.next()) is not None:
             raw = json.loads(body)
             try:
                 self.answer(*self.execute(raw))
@@ -153,11 +136,21 @@ class Zygote:
                 return
             except OSError as error:
                 self.answer(_broken(raw, error), [])
+            if not frames.waiting() or len(self.answers) > _ANSWER_BYTES:
+                self.send_answers()
 
     def answer(self, header: str, blobs: list[bytes]) -> None:
         text = header.encode("ascii")
-        body = LENGTH.pack(len(text)) + text + b"".join(blobs)
-        write_all(CONTROL_FD, LENGTH.pack(len(body)) + body)
+        size = LENGTH.size + len(text) + sum(map(len, blobs))
+        self.answers += LENGTH.pack(size) + LENGTH.pack(len(text)) + text
+        for blob in blobs:
+            self.answers += blob
+
+    def send_answers(self) -> None:
+        """What the host waits for; answers to requests that came together go together."""
+        if self.answers:
+            write_all(CONTROL_FD, self.answers)
+            self.answers.clear()
 
     def request(self, raw: dict[str, Any]) -> Request:
         recorder = None
@@ -177,6 +170,7 @@ class Zygote:
             file_bytes=raw["file_bytes"],
             processes=raw["processes"],
             calls=tuple(Call(*call) for call in raw["calls"]),
+            early=raw["early"],
         )
 
     def execute(self, raw: dict[str, Any]) -> tuple[str, list[bytes]]:
@@ -187,17 +181,20 @@ class Zygote:
             raise
         except Exception as error:  # a recorder that cannot be loaded is the host's
             return _broken(raw, error), []
-        self.prison.clean_folder()
+        self.cell.clean_folder()
         stdin = self.open_stdin(request.stdin)
         pipes = Pipes.open()
         try:
             # Whatever can be made before the fork is: afterwards both sides copy what they touch.
-            sentence = self.prison.sentence(request, REPORT_RESERVE_BYTES)
+            sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
             performer = Performer(request, self.shared, sentence.memory)
-            watch = Watch(request, pipes, self.prison)
+            if request.early:
+                performer.compile_early()
+            steps = self.steps(sentence, pipes, stdin)
+            watch = Watch(request, pipes, self.cell, self.send_answers)
             pid = os.fork()
             if pid == 0:
-                self.become_child(performer, sentence, pipes, stdin)
+                self.become_child(performer, steps)
             end = watch.follow(pid)
         finally:
             pipes.close_readers()
@@ -227,29 +224,35 @@ class Zygote:
         if not text:
             return NULL_FD
         data = text.encode("utf-8", "surrogatepass")
-        fd = int(self.prison.anonymous_file())
+        fd = int(self.cell.anonymous_file())
         write_all(fd, data)
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
-    def become_child(
-        self, performer: Performer, sentence: Sentence, pipes: Pipes, stdin: int
-    ) -> NoReturn:
+    def steps(self, sentence: Sentence, pipes: Pipes, stdin: int) -> list[Step]:
+        """What makes a child a guest."""
+        return [
+            (os.setsid, ()),
+            (os.dup2, (stdin, 0)),
+            (os.dup2, (pipes.stdout[1], 1)),
+            (os.dup2, (pipes.stderr[1], 2)),
+            (os.dup2, (pipes.result[1], RESULT_FD, False)),
+            *sentence.steps,
+            (os.closerange, (3, RESULT_FD)),
+            (os.closerange, (RESULT_FD + 1, HIGHEST_FD)),
+        ]
+
+    def become_child(self, performer: Performer, steps: list[Step]) -> NoReturn:
         """Never returns: set up, run, report, leave without any of the interpreter's farewells."""
         try:
             try:
-                os.setsid()
-                os.dup2(stdin, 0)
-                os.dup2(pipes.stdout[1], 1)
-                os.dup2(pipes.stderr[1], 2)
-                os.dup2(pipes.result[1], RESULT_FD, inheritable=False)
-                sentence.begin()
-                os.closerange(3, RESULT_FD)
-                os.closerange(RESULT_FD + 1, HIGHEST_FD)
+                for function, arguments in steps:
+                    if function(*arguments) == -1:
+                        raise self.cell.refused()
                 if performer.request.processes:
                     # What the guest starts by forking must not be able to speak for it.
                     os.register_at_fork(after_in_child=lambda: os.close(RESULT_FD))
-                performer.send(b"S", START.pack(time.monotonic(), time.thread_time()))
+                performer.send(b"S", START.pack(_monotonic(), _thread_time()))
             except BaseException as error:  # told to the zygote as a failure
                 performer.send(b"F", f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
                 _leave(72)
@@ -260,16 +263,21 @@ class Zygote:
             _leave(71)
 
 
-def main(control: int, config: dict[str, Any], values: ModuleType, load: Load) -> None:
+def main(
+    control: int, config: dict[str, Any], values: ModuleType, load: Load, gaps: list[object]
+) -> None:
     """Serve the host behind the socket `control` until it goes away.
 
-    `config` names the layers wanted (`layers`) and the folder for private working folders (`work`).
+    `config` names the layers wanted (`layers`) and the folder for private working folders (`work`);
+    `gaps` is dropped once there is nothing more to be made that all children look at.
     """
+    _make_room()
     _park(control, CONTROL_FD)
     _park(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), NULL_FD)
-    zygote = Zygote(config, values, load)
+    zygote = Zygote(config, values, load, gaps)
     zygote.prepare()
     zygote.answer(json.dumps({"hello": zygote.prison.summary()}), [])
+    zygote.send_answers()
     try:
         zygote.serve()
     finally:
@@ -283,6 +291,17 @@ def _json_text(text: str | None) -> str:
 
 def _broken(raw: dict[str, Any], error: Exception) -> str:
     return json.dumps({"nonce": raw["nonce"], "broken": f"{type(error).__name__}: {error}"})
+
+
+def _make_room() -> None:
+    """See to it that there are enough descriptors. Raises OSError if they are not to be had."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FEWEST_FILES:
+        raise OSError(
+            f"a fork server needs {FEWEST_FILES} descriptors, {hard} are allowed (ulimit -n)"
+        )
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEWEST_FILES, hard))
 
 
 def _park(fd: int, number: int) -> int:
