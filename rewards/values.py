@@ -158,14 +158,15 @@ def _quick(value: object, max_chars: int) -> str | None:
     Types are told by identity alone: a metaclass may have a `__hash__` and an `__eq__` of its own.
     """
     kind = type(value)
-    parts: Any
     if kind is list or kind is tuple:
-        parts = (value,)
+        parts: tuple[Any, ...] = (value,)
     elif kind is dict:
         parts = (value, value.values())  # type: ignore[attr-defined]
+    elif kind is int or kind is bool or kind is _NONE or kind is str:
+        parts = ()
     else:
-        parts = ((value,),)
-    room = max_chars
+        return None
+    room = max_chars - len(value) if kind is str else max_chars  # type: ignore[arg-type]
     for part in parts:
         if len(part) > _QUICK_LENGTH:
             return None

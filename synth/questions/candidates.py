@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rewards.row import Question
@@ -23,6 +24,8 @@ VISITS_PER_LINE = 4
 """Steps of one line that become candidates."""
 VALUES_PER_QUESTION = 2
 """States written down for each value that may be asked."""
+VARIABLES_PER_PLACE = 2
+"""Variables that are written down of one state."""
 FEW = 3
 """Candidates of each of the kinds `changed` and `returned`, whose values cost a run too."""
 
@@ -47,7 +50,7 @@ def candidates_of(
 
 
 def _spread(made: list[Candidate], limit: int, draw: random.Random) -> list[Candidate]:
-    """At most `limit` places, every line once before any line twice; all variables of a chosen place."""
+    """At most `limit` places, every line once before any line twice; a few variables of each."""
     order = sorted(made, key=lambda one: draw.random() ** (1 / one.weight), reverse=True)
     rounds: dict[object, list[Place]] = {}
     for one in order:
@@ -57,7 +60,14 @@ def _spread(made: list[Candidate], limit: int, draw: random.Random) -> list[Cand
             places.append(_place(question))
     turns = (place for turn in itertools.zip_longest(*rounds.values()) for place in turn)
     chosen = set(itertools.islice((place for place in turns if place is not None), limit))
-    return [one for one in order if _place(one.question) in chosen]
+    kept: list[Candidate] = []
+    taken: Counter[Place] = Counter()
+    for one in order:
+        place = _place(one.question)
+        if place in chosen and taken[place] < VARIABLES_PER_PLACE:
+            taken[place] += 1
+            kept.append(one)
+    return kept
 
 
 Place = tuple[int | None, int | None, str | None, int | None]
