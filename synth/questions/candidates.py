@@ -60,11 +60,13 @@ def _spread(made: list[Candidate], limit: int, draw: random.Random) -> list[Cand
             places.append(_place(question))
     turns = (place for turn in itertools.zip_longest(*rounds.values()) for place in turn)
     chosen = set(itertools.islice((place for place in turns if place is not None), limit))
+    # With few places to ask about, none of their variables is let go.
+    most = VARIABLES_PER_PLACE if len(chosen) == limit else len(order)
     kept: list[Candidate] = []
     taken: Counter[Place] = Counter()
     for one in order:
         place = _place(one.question)
-        if place in chosen and taken[place] < VARIABLES_PER_PLACE:
+        if place in chosen and taken[place] < most:
             taken[place] += 1
             kept.append(one)
     return kept
