@@ -52,7 +52,9 @@ TRAINERS = (
     "layouts.base", "layouts.unittests", "layouts.chats", "layouts.programs", "layouts.reference",
     "layouts",
     "reading", "paying", "data", "models", "memory", "rollouts", "panel", "watch", "curriculum",
-    "card", "run", "launch", "sft", "grpo", "evaluate", "verl", "fidelity", "commands", "recipes",
+    "card", "run", "launch", "sft", "grpo", "evaluate",
+    "demo_programs", "demo_form", "demo_model", "demo_rows", "demo", "demo_report",
+    "verl", "fidelity", "commands", "recipes",
 )  # fmt: skip
 
 HEAVY = {
