@@ -118,6 +118,7 @@ def _run(name: str, path: str, code: CodeType) -> ModuleType:
 
 
 def main(control: int, config: dict[str, Any]) -> None:
+    gc.disable()  # it has nothing to find while modules are loaded, and is looking all the time
     # Running a file by path puts its folder first on the path (-P exists from 3.11 only).
     sys.path[:] = [p for p in sys.path[1:] if p and not p.endswith("site-packages")]
     for name in (*PRELOADED, *config["preload"], *_OURS):

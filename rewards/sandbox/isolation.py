@@ -43,6 +43,7 @@ from rewards.sandbox.kernel import (
     Unavailable,
 )
 from rewards.sandbox.landlock import landlock_rules
+from rewards.sandbox.mappings import enlarge_pages, join_mappings
 from rewards.sandbox.root import INSIDE_WORK, Root, empty_folder, readable_folders
 from rewards.sandbox.seccomp import (
     AUDIT_ARCH,
@@ -114,8 +115,9 @@ class Prison:
         if self.kernel is None:
             self.keep_proc()
         else:
-            with contextlib.suppress(OSError):  # forks are dearer then, that is all
-                self.kernel.join_mappings()
+            for improve in (join_mappings, enlarge_pages):
+                with contextlib.suppress(OSError):  # forks are dearer then, that is all
+                    improve(self.kernel)
             self.enter_namespaces(self.kernel)
             self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
         os.chdir(self.work)

@@ -51,8 +51,6 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x20, 0x1000, 0x4000, 0x8_0000
 MNT_DETACH = 2
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 
-_READ, _WRITE, _EXECUTE = 1, 2, 4
-
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 24, 36, 38
 
@@ -125,31 +123,6 @@ class Kernel:
         kind_bytes = None if kind is None else kind.encode()
         done = self.libc.mount(source_bytes, os.fsencode(target), kind_bytes, flags, data.encode())
         self.check(done, f"mount {target}")
-
-    def join_mappings(self) -> None:
-        """Have every loaded file mapped in two pieces instead of five: one to run, one to write.
-
-        A fork copies the list of mappings, not only pages, and with two dozen extension modules that is
-        a tenth of its cost. The price is a hardening that means nothing in a process which runs foreign
-        code anyway: read-only data lies beside the code and is executable like it, relocated data stays
-        writable. Raises OSError if there is no /proc or the kernel refuses.
-        """
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-            lines = [line.rstrip("\n").split(maxsplit=5) for line in file]
-        mappings = [(fields[0], fields[1], fields[5]) for fields in lines if len(fields) == 6]
-        run = {name for _, rights, name in mappings if rights == "r-xp" and name.startswith("/")}
-        for (place, rights, name), after in zip(
-            mappings, [*mappings[1:], ("", "", "")], strict=True
-        ):
-            if rights == "r--p" and name in run:
-                start, end = (int(number, 16) for number in place.split("-"))
-                # What is relocated lies before what is written to, at the end.
-                relocated = after[1:] == ("rw-p", name)
-                wanted = _READ | (_WRITE if relocated else _EXECUTE)
-                done = self.libc.mprotect(
-                    self.ctypes.c_void_p(start), self.ctypes.c_size_t(end - start), wanted
-                )
-                self.check(done, f"mprotect {name}")
 
     def detach(self, target: str) -> None:
         self.check(self.libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")

@@ -124,9 +124,8 @@ class Performer:
         self.code: CodeType | None = None
         self.arguments: dict[str, CodeType] = {}
         self.module: ModuleType | None = _main_module()
-        # For `inspect.getsource` and printed tracebacks.
         lines = request.code.splitlines(keepends=True)
-        linecache.cache[PROGRAM_NAME] = (len(request.code), None, lines, PROGRAM_NAME)
+        self.listing = (len(request.code), None, lines, PROGRAM_NAME)
 
     def compile_early(self) -> None:
         """Compile before the fork, which costs a fifth of what it costs after it.
@@ -146,6 +145,12 @@ class Performer:
             return
         finally:
             del warnings.filters[0]  # type: ignore[attr-defined]
+
+    def take_the_stage(self) -> None:
+        """From now on the program of this request is the interpreter's main one."""
+        _modules["__main__"] = self.module  # type: ignore[assignment]
+        # For `inspect.getsource` and printed tracebacks.
+        linecache.cache[PROGRAM_NAME] = self.listing
 
     def run(self) -> None:
         """Every call in order, one result frame each."""
@@ -347,5 +352,6 @@ def rehearse(shared: Shared) -> None:
             request = Request(bytes(16), _REHEARSED, "f", "", None, 0, 0, 0, 0, (call,))
             performer = Performer(request, shared, nothing)
             performer.compile_early()
+            performer.take_the_stage()
             performer.run()
     linecache.cache.clear()

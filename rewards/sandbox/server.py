@@ -38,7 +38,7 @@ MODULES = {
     **{
         f"rewards.sandbox.{name}": str(_HERE / f"{name}.py")
         for name in (
-            *("kernel", "seccomp", "root", "landlock", "usage", "isolation", "wire"),
+            *("kernel", "mappings", "seccomp", "root", "landlock", "usage", "isolation", "wire"),
             *("cell", "report", "performer", "watch", "zygote"),
         )
     },
@@ -56,6 +56,8 @@ def environment(hash_seed: int, work: str) -> dict[str, str]:
         "TZ": "UTC",
         "HOME": work,
         "TMPDIR": work,
+        # Every symbol is looked up at the start and once, not in every child that first needs it.
+        "LD_BIND_NOW": "1",
     }
     # An interpreter built with shared libraries in an unusual place needs it to start at all.
     if "LD_LIBRARY_PATH" in os.environ:

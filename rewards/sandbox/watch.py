@@ -67,33 +67,38 @@ class Watch:
 
     Args:
         request: what the child is to do.
-        pipes: how it speaks.
         cell: how it is held in.
         before_long: called before anything that may take long.
     """
 
-    def __init__(
-        self, request: Request, pipes: Pipes, cell: Cell, before_long: Callable[[], None]
-    ) -> None:
+    pipes: Pipes
+    begun: float
+    call_begun: float
+
+    def __init__(self, request: Request, cell: Cell, before_long: Callable[[], None]) -> None:
         self.request = request
         self.marker = request.marker if request.grouped else b""
         self.usage: Usage | None = None
-        self.pipes = pipes
         self.cell = cell
         self.before_long = before_long
         self.result = bytearray()
         self.stdout = bytearray()
         self.stderr = bytearray()
         self.calls: list[tuple[bytes, bytes, bytes, float, float]] = []
+        self.fetched = 0
         self.started = False
         self.failure: str | None = None
         self.reason: str | None = None
         self.ended = False
-        self.begun = self.call_begun = time.monotonic()
         self.call_cpu = 0.0
         self.pace = _QUICKEST
         self.poller = select.poll()
         self.poller.register(CONTROL_FD, 0)
+
+    def begin(self, pipes: Pipes) -> None:
+        """Just before the fork: listen to what the child will say through `pipes`."""
+        self.begun = self.call_begun = time.monotonic()
+        self.pipes = pipes
         self.poller.register(pipes.result[0], 0)
         for reader, _ in pipes:
             os.set_blocking(reader, False)
@@ -181,6 +186,7 @@ class Watch:
         limit = self.request.output_bytes + 2 * len(self.marker) * len(self.request.calls)
         fetched += self.fetch(self.pipes.stdout[0], self.stdout, limit + _READ_BYTES)
         fetched += self.fetch(self.pipes.stderr[0], self.stderr, limit + _READ_BYTES)
+        self.fetched += fetched
         if fetched >= _READ_BYTES // 2:
             self.pace = _QUICKEST
         while self.reason != "forged" and self.next_frame():

@@ -71,6 +71,15 @@ class Frames:
         del self.rest[:end]
         return body
 
+    def bundle(self) -> list[bytes]:
+        """The next body and all that have come with it; empty if there is none to be had."""
+        bodies = []
+        body = self.next()
+        while body is not None:
+            bodies.append(body)
+            body = self.next() if self.waiting() else None
+        return bodies
+
     def waiting(self) -> bool:
         """Whether there is a whole one to be had without reading."""
         return (

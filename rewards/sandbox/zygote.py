@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from rewards.sandbox.cell import Cell, Sentence
 from rewards.sandbox.isolation import HIGHEST_FD, Prison
@@ -51,12 +51,21 @@ Load = Callable[[str, str, str], ModuleType]
 # Address space beyond the job's budget that only the report may use: a program that ran out of
 # memory must still be able to say so.
 REPORT_RESERVE_BYTES = 64 << 20
-_ANSWER_BYTES = 1 << 16
 
 # Bound now: a guest uses it after the program has run, which may have changed `os`.
 _leave = os._exit
 _monotonic, _thread_time = time.monotonic, time.thread_time
+_ANSWER_BYTES = 1 << 16
 _quote = json.encoder.encode_basestring_ascii
+
+
+class Prepared(NamedTuple):
+    """A request with all that can be made before its child is."""
+
+    request: Request
+    sentence: Sentence
+    performer: Performer
+    watch: Watch
 
 
 class Zygote:
@@ -67,7 +76,7 @@ class Zygote:
     ) -> None:
         self.values = values
         self.gaps = gaps
-        self.answers = bytearray()
+        self.answers: list[tuple[Watch, End] | str] = []
         self.load = load
         self.recorders: dict[str, ModuleType] = {}
         self.prison = Prison(
@@ -95,15 +104,14 @@ class Zygote:
         for handled in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
             signal.signal(handled, signal.SIG_IGN)
         self.prison.enter()
-        os.environ.pop("LD_LIBRARY_PATH", None)
+        for ours in ("LD_LIBRARY_PATH", "LD_BIND_NOW"):
+            os.environ.pop(ours, None)
         os.environ["HOME"] = os.environ["TMPDIR"] = self.prison.work
         self.shared = Shared(self.values, self.open_streams())
         self.shared.streams.use()
         self.rehearse()
         self.gaps.clear()
-        gc.collect()
         gc.freeze()
-        gc.disable()
 
     def rehearse(self) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
@@ -127,30 +135,44 @@ class Zygote:
         return streams
 
     def serve(self) -> None:
+        """Requests that have come together are made ready together, run in turn, answered together.
+
+        After a fork this process pays again for every page that it writes to, so there is as little
+        as possible between one fork and the next.
+        """
         frames = Frames(CONTROL_FD, MAX_REQUEST_BYTES)
-        while (body := frames.next()) is not None:
-            raw = json.loads(body)
+        while bodies := frames.bundle():
+            ready = [self.prepare_request(json.loads(body)) for body in bodies]
             try:
-                self.answer(*self.execute(raw))
+                for prepared in ready:
+                    self.serve_one(prepared)
             except HostGone:
                 return
-            except OSError as error:
-                self.answer(_broken(raw, error), [])
-            if not frames.waiting() or len(self.answers) > _ANSWER_BYTES:
-                self.send_answers()
+            del ready, prepared  # what a program was compiled to is of no use to the next one
+            self.send_answers()
 
-    def answer(self, header: str, blobs: list[bytes]) -> None:
-        text = header.encode("ascii")
-        size = LENGTH.size + len(text) + sum(map(len, blobs))
-        self.answers += LENGTH.pack(size) + LENGTH.pack(len(text)) + text
-        for blob in blobs:
-            self.answers += blob
+    def serve_one(self, prepared: Prepared | str) -> None:
+        if isinstance(prepared, str):
+            self.answers.append(prepared)
+            return
+        try:
+            self.answers.append(self.execute(prepared))
+        except OSError as error:
+            self.answers.append(_broken(prepared.request.nonce.hex(), error))
 
     def send_answers(self) -> None:
         """What the host waits for; answers to requests that came together go together."""
-        if self.answers:
-            write_all(CONTROL_FD, self.answers)
-            self.answers.clear()
+        data = bytearray()
+        for answer in self.answers:
+            header, blobs = (answer, []) if isinstance(answer, str) else _reply(*answer)
+            text = header.encode("ascii")
+            data += LENGTH.pack(LENGTH.size + len(text) + sum(map(len, blobs)))
+            data += LENGTH.pack(len(text)) + text
+            for blob in blobs:
+                data += blob
+        self.answers.clear()
+        if data:
+            write_all(CONTROL_FD, data)
 
     def request(self, raw: dict[str, Any]) -> Request:
         recorder = None
@@ -173,56 +195,42 @@ class Zygote:
             early=raw["early"],
         )
 
-    def execute(self, raw: dict[str, Any]) -> tuple[str, list[bytes]]:
-        """Fork a child for a request, follow it to its end, and put the reply together."""
+    def prepare_request(self, raw: dict[str, Any]) -> Prepared | str:
+        """Whatever can be made before the fork, or an answer that says why it cannot."""
         try:
             request = self.request(raw)
-        except HostGone:
-            raise
         except Exception as error:  # a recorder that cannot be loaded is the host's
-            return _broken(raw, error), []
+            return _broken(raw["nonce"], error)
+        sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
+        performer = Performer(request, self.shared, sentence.memory)
+        if request.early:
+            performer.compile_early()
+        watch = Watch(request, self.cell, self.send_answers)
+        return Prepared(request, sentence, performer, watch)
+
+    def execute(self, prepared: Prepared) -> tuple[Watch, End]:
+        """Fork a child for a request and follow it to its end."""
+        request, sentence, performer, watch = prepared
         self.cell.clean_folder()
-        stdin = self.open_stdin(request.stdin)
+        stdin = self.open_stdin(request.stdin) if request.stdin else NULL_FD
         pipes = Pipes.open()
         try:
-            # Whatever can be made before the fork is: afterwards both sides copy what they touch.
-            sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
-            performer = Performer(request, self.shared, sentence.memory)
-            if request.early:
-                performer.compile_early()
             steps = self.steps(sentence, pipes, stdin)
-            watch = Watch(request, pipes, self.cell, self.send_answers)
+            performer.take_the_stage()
+            watch.begin(pipes)
+            # When the guest's collector runs must not depend on what was made here.
+            gc.freeze()
             pid = os.fork()
             if pid == 0:
                 self.become_child(performer, steps)
-            end = watch.follow(pid)
+            return watch, watch.follow(pid)
         finally:
             pipes.close_readers()
             if stdin != NULL_FD:
                 os.close(stdin)
-        return self.reply(watch, end)
-
-    def reply(self, watch: Watch, end: End) -> tuple[str, list[bytes]]:
-        blobs: list[bytes] = []
-        rows = []
-        for out, err, payload, cpu, wall in watch.calls:
-            blobs += [out, err, payload]
-            rows.append([len(out), len(err), len(payload), cpu, wall])
-        rest = [bytes(watch.stdout), bytes(watch.stderr)]
-        blobs += rest
-        # JSON by hand: the general way costs as much as the fork.
-        header = (
-            f'{{"nonce":"{watch.request.nonce.hex()}","calls":{rows},'
-            f'"rest":{[len(part) for part in rest]},"reason":{_json_text(watch.reason)},'
-            f'"started":{int(watch.started)},"failure":{_json_text(watch.failure)},'
-            f'"status":{end.status},"cpu":{end.cpu_seconds},"wall":{end.wall_seconds}}}'
-        )
-        return header, blobs
 
     def open_stdin(self, text: str) -> int:
-        """A real, seekable file with the job's standard input; /dev/null if there is none."""
-        if not text:
-            return NULL_FD
+        """A real, seekable file with the job's standard input."""
         data = text.encode("utf-8", "surrogatepass")
         fd = int(self.cell.anonymous_file())
         write_all(fd, data)
@@ -276,7 +284,7 @@ def main(
     _park(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), NULL_FD)
     zygote = Zygote(config, values, load, gaps)
     zygote.prepare()
-    zygote.answer(json.dumps({"hello": zygote.prison.summary()}), [])
+    zygote.answers.append(json.dumps({"hello": zygote.prison.summary()}))
     zygote.send_answers()
     try:
         zygote.serve()
@@ -289,8 +297,27 @@ def _json_text(text: str | None) -> str:
     return "null" if text is None else _quote(text)
 
 
-def _broken(raw: dict[str, Any], error: Exception) -> str:
-    return json.dumps({"nonce": raw["nonce"], "broken": f"{type(error).__name__}: {error}"})
+def _broken(nonce: str, error: Exception) -> str:
+    return json.dumps({"nonce": nonce, "broken": f"{type(error).__name__}: {error}"})
+
+
+def _reply(watch: Watch, end: End) -> tuple[str, list[bytes]]:
+    """Header and contents of what is said of a child that has ended."""
+    blobs: list[bytes] = []
+    rows = []
+    for out, err, payload, cpu, wall in watch.calls:
+        blobs += [out, err, payload]
+        rows.append([len(out), len(err), len(payload), cpu, wall])
+    rest = [bytes(watch.stdout), bytes(watch.stderr)]
+    blobs += rest
+    # JSON by hand: the general way costs as much as the fork.
+    header = (
+        f'{{"nonce":"{watch.request.nonce.hex()}","calls":{rows},'
+        f'"rest":{[len(part) for part in rest]},"reason":{_json_text(watch.reason)},'
+        f'"started":{int(watch.started)},"failure":{_json_text(watch.failure)},'
+        f'"status":{end.status},"cpu":{end.cpu_seconds},"wall":{end.wall_seconds}}}'
+    )
+    return header, blobs
 
 
 def _make_room() -> None:
