@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rewards.lexing import logical_lines
 
@@ -30,8 +31,7 @@ MAX_ANSWER_CHARS = 50_000
 """A longer answer counts as none: nobody wrote it, and it costs time to read."""
 
 
-@dataclass(frozen=True)
-class Extracted:
+class Extracted(NamedTuple):
     """The answer of one completion."""
 
     status: str
@@ -49,7 +49,7 @@ class Extracted:
         Logical lines; if those are not `count`, but the physical lines are, these: a statement's
         first line may leave a bracket open that a later answer happens to close.
         """
-        if len(self.lines) == count:
+        if len(self.lines) == count or self.answer.count("\n") < count - 1:
             return self.lines
         text, _ = _without_markers(self.answer)
         physical = tuple([line for line in text.split("\n") if line.strip()])
@@ -177,14 +177,17 @@ def extract(
     text = "" if text is None else text
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    asked = _asked_form(text)
+    if asked is not None:
+        return _found(_trimmed(asked), True)
     if "<|channel|>" in text:
         _, final, text = text.rpartition(_FINAL_CHANNEL)
         if not final:
             return Extracted("truncated")  # still in its analysis
     any_tag = "[THINK]" in text or "seed:think" in text
-    asked = None if any_tag else _ASKED_FORM.fullmatch(text)
-    if asked is not None:
-        return _found(_trimmed(asked.group(2)), well_formed=True)
+    form = None if any_tag else _ASKED_FORM.fullmatch(text)
+    if form is not None:
+        return _found(_trimmed(form.group(2)), True)
     text = _trimmed(text)
     scan = _Scan(text, _ANY_TAG if any_tag else _TAG)
     block = scan.answer(answer_first)
@@ -197,18 +200,42 @@ def extract(
         found = _MARKED_ANSWER.findall(text) if marked and not scan.unfinished else []
         if not found:
             return Extracted("truncated" if truncated or scan.unfinished else "no_answer")
-        answer, well_formed = _trimmed(found[-1]).strip("*"), False
-    else:
-        answer = _trimmed(text[block[0] : block[1]])
-        well_formed = scan.well_formed(block)
-    return _found(answer, well_formed=well_formed)
+        return _found(_trimmed(found[-1]).strip("*"), False)
+    return _found(_trimmed(text[block[0] : block[1]]), scan.well_formed(block))
 
 
-def _found(answer: str, *, well_formed: bool) -> Extracted:
+def _asked_form(text: str) -> str | None:
+    """What stands between the answer tags of the plainest form there is; None for all others.
+
+    One reasoning without a `<` in it, one answer without a tag in it, nothing around them. What this
+    says the patterns and the scan say as well, in four times the time.
+    """
+    parts = text.split("<", 3)
+    if len(parts) != 4 or parts[0]:
+        return None
+    _, reasoning, closing, rest = parts
+    name = closing.rstrip()[1:]
+    rest = rest.rstrip(" \t\n")
+    if (
+        name not in ("reasoning>", "think>")
+        or closing[0] != "/"
+        or not reasoning.startswith(name)
+        or not rest.startswith("answer>")
+        or not rest.endswith("</answer>")
+        or ("K" in text and "[THINK]" in text)  # the one tag without a `<`
+    ):
+        return None
+    answer = rest[len("answer>") : -len("</answer>")]
+    if "<" in answer and ("<|" in answer or _ANY_TAG.search(answer)):
+        return None
+    return answer
+
+
+def _found(answer: str, well_formed: bool) -> Extracted:
     if len(answer) > MAX_ANSWER_CHARS:
         return Extracted("no_answer")
-    markers_removed, _ = _without_markers(answer)
-    return Extracted("found", answer, logical_lines(markers_removed), well_formed)
+    lines = logical_lines(_without_markers(answer)[0])
+    return Extracted("found", answer, lines, well_formed)
 
 
 class _Scan:

@@ -132,11 +132,11 @@ class Graded:
     @property
     def status(self) -> str:
         """One of `STATUSES` for the whole: `right` only if every part is."""
-        parts = [grade for grade in (self.io, self.tests, *self.questions) if grade is not None]
-        found = {grade.status for grade in parts}
-        for status in (
-            *("infrastructure", "timed_out", "truncated", "no_answer", "wrong", "right"),
-        ):
+        found = [grade.status for grade in self.questions]
+        found += [grade.status for grade in (self.io, self.tests) if grade is not None]
+        if found and found.count("right") == len(found):
+            return "right"
+        for status in ("infrastructure", "timed_out", "truncated", "no_answer", "wrong", "right"):
             if status in found:
                 return status
         return "not_applicable"

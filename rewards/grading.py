@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rewards import values
 from rewards.answers import Extracted, code_of, extract, text_of
@@ -27,7 +27,7 @@ from rewards.arguments import Arguments, read_arguments
 from rewards.assertions import Refused, is_asked_call, read_claim
 from rewards.grades import RIGHT, STATUSES, Grade, Graded, Policy, wrong
 from rewards.lexing import same_tokens
-from rewards.questions import grade_question
+from rewards.questions import grade_question, plain_answers
 from rewards.row import Spec
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ _NO_ANSWER = {
     "no_answer": Grade(0.0, "no_answer", "the completion holds no complete answer"),
     "truncated": Grade(0.0, "truncated", "the completion stops before an answer is complete"),
 }
+_NOT_RUN = Grade(None, "infrastructure", "not run yet")
 
 
 def same_statement(a: str, b: str) -> bool:
@@ -91,84 +92,101 @@ def grade_all(
     truncated: Sequence[bool] | None = None,
 ) -> list[Graded]:
     """`grade` for a batch, in the same order. Identical input answers to a program run once."""
-    pending: list[_Pending] = []
+    graded: list[Graded] = []
+    inputs: list[_Pending] = []
+    tests: list[_Pending] = []
+    asked: _Asked | None = None
     for number, (spec, completion) in enumerate(pairs):
+        if spec.task == "unittest":
+            tests.append(_Pending(number, spec, completion))
+            graded.append(Graded(spec.task))
+            continue
         cut = bool(truncated[number]) if truncated is not None else False
-        pending.append(_first_pass(spec, completion, policy, cut))
-    _run_inputs([each for each in pending if each.arguments is not None], policy, pool)
-    _run_tests([each for each in pending if each.spec.task == "unittest"], policy, pool)
-    return [each.graded for each in pending]
+        if asked is None or asked.spec is not spec:
+            asked = _Asked(spec)
+        one, arguments = _first_pass(asked, completion, policy, cut)
+        graded.append(one)
+        if arguments is not None:
+            inputs.append(_Pending(number, spec, completion, arguments))
+    if inputs:
+        _run_inputs(inputs, graded, policy, pool)
+    if tests:
+        _run_tests(tests, graded, policy, pool)
+    return graded
 
 
-class _Pending:
-    """One completion on its way: what is known of it so far."""
+class _Pending(NamedTuple):
+    """One completion of which something has to be run."""
 
-    __slots__ = ("arguments", "completion", "graded", "spec")
+    number: int
+    """Its place in the batch."""
+    spec: Spec
+    completion: object
+    arguments: Arguments | None = None
 
-    def __init__(
-        self,
-        spec: Spec,
-        completion: object,
-        graded: Graded,
-        arguments: Arguments | None = None,
-    ) -> None:
+
+class _Asked:
+    """A spec, and what the completions of a row that follow one another can share."""
+
+    __slots__ = ("count", "families", "known", "line", "prefix", "spec")
+
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.completion = completion
-        self.graded = graded
-        self.arguments = arguments
+        self.families = tuple([question.family for question in spec.questions])
+        self.count = 1 + len(spec.questions)
+        self.prefix = f"assert {spec.entry}({spec.args}) == "
+        self.line = self.prefix + spec.output if spec.raises is None else None
+        """The assertion that prompts ask for, with the right value."""
+        self.known = [plain_answers(question) for question in spec.questions]
 
 
-def _first_pass(spec: Spec, completion: object, policy: Policy, truncated: bool) -> _Pending:
-    """All that can be said without running anything."""
-    if spec.task == "unittest":
-        return _Pending(spec, completion, Graded(spec.task))
+def _first_pass(
+    asked: _Asked, completion: object, policy: Policy, truncated: bool
+) -> tuple[Graded, Arguments | None]:
+    """All that can be said without running anything, and the arguments to run the program with."""
     started = time.perf_counter()
-    families = tuple([question.family for question in spec.questions])
+    spec = asked.spec
     found = extract(
-        text_of(completion),
+        completion if type(completion) is str else text_of(completion),
         answer_first=policy.answer_first,
         marked=policy.form == "lenient",
         truncated=truncated,
     )
-    well_formed = float(found.well_formed)
     if found.status != "found":
         missing = _NO_ANSWER[found.status]
         every = (missing,) * len(spec.questions)
-        return _Pending(spec, completion, Graded(spec.task, missing, every, families))
-    first, questions, counted = _parts(spec, found, policy)
+        return Graded(spec.task, missing, every, asked.families), None
+    first, questions, counted = _parts(asked, found, policy)
     arguments = None
     try:
         if spec.task == "input":
             arguments = _arguments(first, spec, policy)
-            io = Grade(None, "infrastructure", "not run yet")
+            io = _NOT_RUN
+        elif first == asked.line and "\n" not in first:
+            io = RIGHT
         else:
-            io = _output(first, spec, policy)
+            io = _output(first, asked, policy)
     except Refused as refused:
         io = wrong(str(refused))
-    graded = Graded(
-        task=spec.task,
-        io=io,
-        questions=questions,
-        families=families,
-        format=well_formed * counted,
-        seconds=time.perf_counter() - started,
-    )
-    return _Pending(spec, completion, graded, arguments)
+    well_formed = 1.0 if found.well_formed and counted else 0.0
+    seconds = time.perf_counter() - started
+    graded = Graded(spec.task, io, questions, asked.families, None, well_formed, seconds)
+    return graded, arguments
 
 
-def _parts(spec: Spec, found: Extracted, policy: Policy) -> tuple[str, tuple[Grade, ...], bool]:
+def _parts(asked: _Asked, found: Extracted, policy: Policy) -> tuple[str, tuple[Grade, ...], bool]:
     """The text that answers io, the grades of the questions, and whether the count is right."""
-    if not spec.questions:
+    spec, count = asked.spec, asked.count
+    if count == 1:
         return code_of(found.answer), (), True
-    asked = 1 + len(spec.questions)
-    lines = found.aligned(asked)
+    lines = found.aligned(count)
     first = lines[0].strip().strip("`") if lines else ""
-    if len(lines) != asked:
-        reason = f"{len(lines)} answers, expected {asked}: one for the assertion and each question"
-        return first, (wrong(reason),) * len(spec.questions), False
-    pairs = zip(spec.questions, lines[1:], strict=True)
+    if len(lines) != count:
+        reason = f"{len(lines)} answers, expected {count}: one for the assertion and each question"
+        return first, (wrong(reason),) * (count - 1), False
     grades = [
-        grade_question(question, line, spec.code, policy, same_value) for question, line in pairs
+        RIGHT if line in known else grade_question(question, line, spec.code, policy, same_value)
+        for question, line, known in zip(spec.questions, lines[1:], asked.known, strict=True)
     ]
     return first, tuple(grades), True
 
@@ -245,14 +263,14 @@ _TRUTH_CHARS = 20 * values.MAX_PARSE_CHARS
 # Output
 
 
-def _output(answer: str, spec: Spec, policy: Policy) -> Grade:
+def _output(answer: str, asked: _Asked, policy: Policy) -> Grade:
+    spec, prefix = asked.spec, asked.prefix
     if spec.raises is not None:
         name = answer.strip().strip("`'\"").strip()
         parts = name.split(".")
         if all(part.isidentifier() for part in parts) and parts[-1] == spec.raises:
             return RIGHT
         return wrong("another exception, or not the name of one alone")
-    prefix = f"assert {spec.entry}({spec.args}) == "
     if answer.startswith(prefix) and "\n" not in answer:
         rest = answer[len(prefix) :]
         if rest == spec.output:
@@ -291,7 +309,9 @@ def _arguments(answer: str, spec: Spec, policy: Policy) -> Arguments:
     return found
 
 
-def _run_inputs(pending: list[_Pending], policy: Policy, pool: Executor | None) -> None:
+def _run_inputs(
+    pending: list[_Pending], graded: list[Graded], policy: Policy, pool: Executor | None
+) -> None:
     """Run the arguments of all, each (program, arguments) once, and set their grades."""
     from rewards.sandbox import Job
 
@@ -305,17 +325,14 @@ def _run_inputs(pending: list[_Pending], policy: Policy, pool: Executor | None) 
             # A lambda is code of the model's: it shares a child with no other answer.
             lane = key if each.arguments.runs_code else key[:2]
             groups.setdefault(lane, []).append(key)
-    if not jobs:
-        return
     results = _results(jobs, list(groups.values()), pool)
     for each in pending:
         assert each.arguments is not None
         result = results[each.spec.code, each.spec.entry, each.arguments.text]
         seconds = getattr(result, "wall_seconds", 0.0)
-        each.graded = replace(
-            each.graded,
-            io=_ran(result, each.spec, policy),
-            seconds=each.graded.seconds + seconds,
+        one = graded[each.number]
+        graded[each.number] = replace(
+            one, io=_ran(result, each.spec, policy), seconds=one.seconds + seconds
         )
 
 
@@ -370,9 +387,9 @@ def _ran(result: ExecutionResult | str, spec: Spec, policy: Policy) -> Grade:
 # Unit tests
 
 
-def _run_tests(pending: list[_Pending], policy: Policy, pool: Executor | None) -> None:
-    if not pending:
-        return
+def _run_tests(
+    pending: list[_Pending], graded: list[Graded], policy: Policy, pool: Executor | None
+) -> None:
     from rewards.sandbox import SandboxError
     from rewards.unittests import grade_tests_all
 
@@ -381,7 +398,7 @@ def _run_tests(pending: list[_Pending], policy: Policy, pool: Executor | None) -
     except SandboxError as error:
         for each in pending:
             lost = Grade(None, "infrastructure", str(error))
-            each.graded = replace(each.graded, tests=lost)
+            graded[each.number] = replace(graded[each.number], tests=lost)
         return
     for each, one in zip(pending, found, strict=True):
         score, status = one.score, one.status
@@ -389,9 +406,9 @@ def _run_tests(pending: list[_Pending], policy: Policy, pool: Executor | None) -
             # A test that failed decides, also where another was lost.
             score = float(one.all_passed)
             status = "wrong" if status == "infrastructure" else status
-        each.graded = replace(
-            each.graded,
+        graded[each.number] = replace(
+            graded[each.number],
             tests=Grade(score, status, one.reason),
             format=float(one.well_formed),
-            seconds=each.graded.seconds + one.seconds,
+            seconds=one.seconds,
         )

@@ -55,7 +55,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _PLAIN = r"[^()\[\]{}'\"\\#\n]*"
-_STRINGS = rf"{_PLAIN}(?:(?:'[^'\\\n]*'|\"[^\"\\\n]*\"){_PLAIN})*"
+_STRINGS = (
+    rf"{_PLAIN}(?:(?:'[^'\\\n]*(?:\\.[^'\\\n]*)*'|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"){_PLAIN})*"
+)
 
 
 def _nested(inner: str) -> str:
@@ -64,9 +66,10 @@ def _nested(inner: str) -> str:
 
 _BALANCED = _nested(_nested(_STRINGS))
 _SIMPLE = re.compile(
-    rf"{_STRINGS}(?:(?:\n|\({_BALANCED}\)|\[{_BALANCED}\]|\{{{_BALANCED}\}}){_STRINGS})*"
+    rf"{_STRINGS}(?:(?:\({_BALANCED}\)|\[{_BALANCED}\]|\{{{_BALANCED}\}}){_STRINGS})*"
 )
-"""Lines of which none is continued, told without cutting them into tokens, which takes far longer."""
+_MAX_SIMPLE = 4000
+"""Longest text whose lines are remembered, in characters."""
 _OPEN = {")": "(", "]": "[", "}": "{"}
 _CHAINING = frozenset((*"+-*/%@&|^~.", "**", "//", "<<", ">>", ":="))
 _CHAINING_WORDS = frozenset(("not", "lambda", "else", "await"))
@@ -95,11 +98,12 @@ def logical_lines(text: str) -> tuple[str, ...]:
     """
     if "\n" not in text:
         return (text,) if text.strip() else ()
-    if _SIMPLE.fullmatch(text) and "'''" not in text and '"""' not in text:
-        return tuple([line for line in text.split("\n") if line.strip()])
+    lines = text.split("\n")
+    if all(map(_is_simple if len(text) <= _MAX_SIMPLE else _is_simple.__wrapped__, lines)):
+        return tuple([line for line in lines if line and not line.isspace()])
     cut = list(tokens(text))
     continuing = _matched_brackets(cut)
-    lines: list[str] = []
+    lines = []
     parts: list[str] = []
     depth = 0
     for number, (kind, part) in enumerate(cut):
@@ -112,6 +116,16 @@ def logical_lines(text: str) -> tuple[str, ...]:
             depth += 1 if kind == "open" else -1
     lines.append("".join(parts))
     return tuple([line for line in lines if line.strip()])
+
+
+@lru_cache(maxsize=4096)
+def _is_simple(line: str) -> bool:
+    """Whether brackets and quotes of one physical line end in it, and none is left over.
+
+    Among such lines none continues another one, told without cutting them into tokens. Completions of
+    one row share most of their lines.
+    """
+    return _SIMPLE.fullmatch(line) is not None and "'''" not in line and '"""' not in line
 
 
 def _matched_brackets(cut: list[Token]) -> set[int]:

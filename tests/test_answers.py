@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rewards import answers, lexing
 from rewards.answers import code_of, extract, fenced, text_of, without_prompt
 from rewards.lexing import (
     logical_lines,
@@ -166,6 +169,58 @@ def test_extraction_never_raises_and_its_lines_are_its_answer(before: str, text:
     code_of(found.answer)
 
 
+PIECES = (
+    *("<reasoning>", "</reasoning>", "<think>", "</think>", "<answer>", "</answer>"),
+    *("<", "</", ">"),
+    *("<|channel|>final<|message|>", "<|im_end|>", "</s>", "[THINK]", "[/THINK]", "<seed:think>"),
+    *("seed:think", "K", "x < 3", "\n", " ", "\t", "\f", "\u00a0", "```", "'", "`", "1", "\r\n"),
+    *("</thinking>", "<thought>", "< answer >", "<ANSWER>", "[answer]", "Answer: 2", "f(\n)"),
+)
+FORMS = (
+    "<reasoning>\n{}\n</reasoning>\n<answer>\n{}\n</answer>",
+    "<think>{}</think>\n\n<answer>{}</answer>\n",
+    "<reasoning>{}</reasoning><answer>{}</answer>",
+    "{}<answer>{}</answer>",
+)
+
+
+@st.composite
+def nearly_asked(draw: st.DrawFn) -> str:
+    """Completions of the asked form, some with a piece too much or too little somewhere."""
+    pieces = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
+    text = draw(st.sampled_from(FORMS)).format(draw(pieces), draw(pieces))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(text)))
+        text = text[:place] + draw(pieces) + text[place + draw(st.integers(0, 12)) :]
+    return text
+
+
+@settings(max_examples=500)
+@example(FORMS[0].format("", "<|channel|>final<|message|>1"), False, False, False)
+@example(FORMS[0].format("[THINK]", "1"), False, False, False)
+@example(FORMS[0].format("seed:think", "1 </seed:think>"), False, False, False)
+@example(FORMS[0].format("", "1</s>"), False, False, False)
+@given(nearly_asked(), st.booleans(), st.booleans(), st.booleans())
+def test_the_plain_form_is_read_as_the_patterns_and_the_scan_read_it(
+    text: str, answer_first: bool, marked: bool, truncated: bool
+) -> None:
+    options = {"answer_first": answer_first, "marked": marked, "truncated": truncated}
+    quick = extract(text, **options)
+    with patch.object(answers, "_asked_form", lambda text: None):
+        assert extract(text, **options) == quick
+        # White space in front is no fault for the pattern, and one for the scan.
+        if text[:1] not in (" ", "\t", "\n"):
+            with patch.object(answers, "_ASKED_FORM", re.compile("(?!)")):
+                assert extract(text, **options) == quick
+
+
+@pytest.mark.parametrize("form", FORMS[:3])
+def test_the_usual_forms_take_the_quick_way(form: str) -> None:
+    for answer in ("1", "if x < 3:\n1; int", "a\n" * 100):
+        assert answers._asked_form(form.format("go on", answer)) is not None
+    assert answers._asked_form(form.format("if x < 3", "1")) is None
+
+
 def test_long_completions_take_linear_time() -> None:
     for piece in ("<answer>", "</think>", "<", "[", "'''", '"""', "(", "```\n", "\\", "#", "<|a|>"):
         text = "<answer>" + piece * (40_000 // len(piece)) + "</answer>"
@@ -242,6 +297,33 @@ def test_logical_lines_lose_nothing_but_blank_lines(pieces: list[str]) -> None:
     )
     for line in lines:  # cutting again gives the same: a line stands for itself
         assert logical_lines(line) == (line,) or "\n" in line
+
+
+LINE_PIECES = (
+    *"()[]{}'\"#\\;a1 \n",
+    *("'''", '"""', "\n\n", "\\'", "\\n", "'a'", '"b"', "f(x)", "[1, 2]", "r'\\'", "'\\\\'"),
+)
+
+
+@settings(max_examples=500)
+@example("'''a'\n'''b'")
+@example('"""a"\n"""b"')
+@given(st.lists(st.sampled_from(LINE_PIECES), max_size=30).map("".join))
+def test_lines_known_to_be_whole_are_those_that_tokens_would_cut(text: str) -> None:
+    quick = logical_lines(text)
+    with patch.object(lexing, "_is_simple", lambda line: False):
+        assert logical_lines(text) == quick
+    filler = "a" * lexing._MAX_SIMPLE  # a text so long is not remembered
+    last = logical_lines(f"{text}\na")[-1]
+    assert logical_lines(f"{text}\n{filler}")[-1] == last[:-1] + filler
+
+
+@pytest.mark.parametrize("answer", ["f(\n1; int\ng)", "```\nf(\n\n1; int\ng)\n```"])
+def test_a_bracket_closed_by_a_later_answer_does_not_join_them(answer: str) -> None:
+    found = extract(f"<answer>\n{answer}\n</answer>")
+    assert len(found.lines) == 1
+    assert found.aligned(3) == ("f(", "1; int", "g)")
+    assert found.aligned(2) == found.lines
 
 
 @given(st.lists(st.from_regex(r"[^\n\r]*\S[^\n\r]*", fullmatch=True), min_size=1, max_size=6))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import strategies
@@ -21,9 +22,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sandboxed import SHARED
 
-from rewards import answers, values
+from rewards import answers, grading, lexing, values
 from rewards.grades import STATUSES, Graded, Policy
 from rewards.grading import grade, grade_all, same_statement, same_value
+from rewards.questions import plain_answers
 from rewards.row import QUESTION_FIELDS, Question, Spec, ValueAnswer
 from rewards.sandbox import ExecutionResult, Job
 
@@ -169,6 +171,72 @@ def test_a_wrong_answer_to_one_question_changes_its_own_grade_alone(
     assert graded.io.status == "right"
 
 
+class Slow(grading._Asked):
+    """What is asked, nothing of it known beforehand: each line is read."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.line, self.prefix = None, "\0"
+        self.known = [() for _ in spec.questions]
+
+
+WORDS = ("-1", "Nil", "True", "3", "``", "`", "- 1", "0; int", "Nil #")
+
+
+def touched(draw: Any, line: str) -> str:
+    """The line, or one that a model may have written for it."""
+    kind = draw(st.sampled_from(["", "", "", "word", "cut", "insert", "space", "quote"]))
+    place = draw(st.integers(0, len(line)))
+    if kind == "word":
+        return draw(st.sampled_from(WORDS))
+    if kind == "cut":
+        return line[:place] + line[place + 1 :]
+    if kind == "insert":
+        pieces = ["`", "'", "(", ")", "#", ";", " ", "1", "-", "l", "\\", "\n", "=", "\u00a0"]
+        return line[:place] + draw(st.sampled_from(pieces)) + line[place:]
+    mark = {"": "", "space": "  ", "quote": draw(st.sampled_from(["`", "'", "```", '"']))}[kind]
+    return mark + line + mark
+
+
+@settings(max_examples=300)
+@given(rows(), st.sampled_from([Policy(), PYTHON, Policy(form="lenient")]), st.data())
+def test_the_quick_ways_say_what_the_slow_ones_say(
+    spec: Spec, policy: Policy, data: st.DataObject
+) -> None:
+    """Every verdict and reason of white-box answers; of the first answer the verdict."""
+    texts = [
+        tagged("\n".join([touched(data.draw, line) for line in truth(spec)])) for _ in range(3)
+    ]
+    quick = grade_all([(spec, text) for text in texts], policy=policy)
+    with (
+        patch.object(grading, "_Asked", Slow),
+        patch.object(answers, "_asked_form", lambda text: None),
+        patch.object(lexing, "_is_simple", lambda line: False),
+    ):
+        slow = grade_all([(spec, text) for text in texts], policy=policy)
+    for one, other in zip(quick, slow, strict=True):
+        assert one.questions == other.questions
+        assert (one.status, one.format) == (other.status, other.format)
+        assert one.io is not None
+        assert other.io is not None
+        assert one.io.status == other.io.status
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"), [("- 1", "-1"), ("Nil  # x", "Nil"), ("-1  # x", "-1")]
+)
+def test_a_statement_that_looks_like_a_word(answer: str, line: str) -> None:
+    assert ask("next_statement", answer, line)
+
+
+def test_plain_answers_are_right_as_they_stand() -> None:
+    for question in [Question(kind, (" return x ",)) for kind in ("next_statement", "raised_at")]:
+        assert plain_answers(question) == ("return x",)
+    value = Question("value", (ValueAnswer("'a'", "str"), "Nil"), line=1, variable="s")
+    assert plain_answers(value) == ("'a'; str", "Nil")
+    assert plain_answers(Question("raised", ("`a`",))) == ()
+
+
 @settings(max_examples=50)
 @given(rows(), rows(), st.integers(0, 6))
 def test_a_wrong_number_of_answers_makes_all_wrong_but_the_first(
@@ -276,6 +344,140 @@ def ask(kind: str, answer: Any, line: str, *, code: str = COUNT, policy: Policy 
 )
 def test_kinds(kind: str, answer: Any, line: str, right: bool) -> None:
     assert ask(kind, answer, line) is right
+
+
+ONE_OF_EACH: dict[str, Any] = {
+    "next_statement": "total = 0",
+    "value": ("3", "int"),
+    "executed": "True",
+    "visits": "3",
+    "branch": "False",
+    "call_entry": "total = 0",
+    "changed": "a, b",
+    "depth": "1",
+    "frames": "2",
+    "returned": ("'a'", "str"),
+    "raised": "KeyError",
+    "raised_at": "total = 0",
+    "handler": "total = 0",
+}
+"""A kind of question -> an answer; `total = 0` is line 2 of the program."""
+KINDS = sorted(ONE_OF_EACH)
+
+
+def line_for(answer: Any) -> str:
+    return "; ".join(answer) if isinstance(answer, tuple) else str(answer)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "Nil", "-1"])
+def test_back_ticks_and_comments_are_set_aside_for_every_kind(kind: str) -> None:
+    answer = ONE_OF_EACH.get(kind, kind)
+    kinds = [kind] if kind in ONE_OF_EACH else ["next_statement", "handler"]
+    kinds += ["value", "changed", "raised"] if kind == "Nil" else []
+    line = line_for(answer)
+    for each in kinds:
+        for written in (f"`{line}`", f"``{line}``", f"` {line} `", f"`{line}`  # see above"):
+            assert ask(each, answer, written), (each, written)
+        for wrong in (f"`{line}", f"`{line}` `{line}`", f"`{line}`, `x`", f"`x`, `{line}`"):
+            assert not ask(each, answer, wrong), (each, wrong)
+        assert not ask(each, answer, f"`{line}x`"), each
+
+
+def test_every_kind_is_in_the_table() -> None:
+    assert sorted(QUESTION_FIELDS) == KINDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "line", "right"),
+    [
+        ("value", ("3", "int"), "`3`; `int`", True),
+        ("value", ("3", "int"), "`3`; int", True),
+        ("value", ("3", "int"), "3; `int`", True),
+        ("value", ("3", "int"), "`4`; `int`", False),
+        ("value", ("3", "int"), "`3`", False),
+        ("value", ("3", "int"), "`3; int", False),
+        ("value", ("3", "int"), "`3`, `4`; int", False),
+        ("value", ("3", "int"), "`3` `4`; int", False),
+        ("value", ("'3'", "str"), "`3`; str", False),
+        ("value", ("'`3`'", "str"), "'`3`'; str", True),
+        ("value", ("'`3`'", "str"), "`'`3`'; str`", True),
+        ("value", ("'`3`'", "str"), "'3'; str", False),
+        ("returned", ("'a;`b`'", "str"), "`'a;`b`'`; `str`", True),
+        ("changed", "a, b", "`a`, `b`", True),
+        ("changed", "a, b", "`b`,`a`", True),
+        ("changed", "a, b", "'a', 'b'", True),
+        ("changed", "a, b", "`a`, `b`, `c`", False),
+        ("changed", "a, b", "`a` `b`", False),
+        ("changed", "a, b", "`a`, a, `b`", False),
+        ("changed", "a", "`a`", True),
+        ("raised", "KeyError", "'KeyError'", True),
+        ("raised", "KeyError", "`builtins.KeyError`", True),
+        ("raised", "KeyError", "ValueError, builtins.KeyError", False),
+        ("raised", "KeyError", "ValueError or builtins.KeyError", False),
+        ("raised", "KeyError", "'ValueError', 'KeyError'", False),
+        ("raised", "KeyError", "ValueError().KeyError", False),
+        ("executed", "True", "'True'", False),
+        ("executed", "True", "`True` or `False`", False),
+        ("visits", "3", "`3`, `4`", False),
+        ("visits", "3", "3, 4", False),
+        ("next_statement", "-1", "'-1'", True),
+        ("next_statement", "Nil", "`Nil`", True),
+    ],
+)
+def test_back_ticks_and_quotes_around_parts(kind: str, answer: Any, line: str, right: bool) -> None:
+    assert ask(kind, answer, line) is right
+
+
+@pytest.mark.parametrize("kind", ["next_statement", "call_entry", "raised_at", "handler"])
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("line 2, `total = 0`", True),
+        ("line 2, total = 0", True),
+        ("Line 2: `total = 0`", True),
+        ("line 2 - `total = 0`", True),
+        ("line 2 `total = 0`", True),
+        ("line 2 total = 0", True),
+        ("2: `total = 0`", True),
+        ("L2: 'total = 0'", True),
+        ("`line 2: total = 0`", True),
+        ("`2: total = 0`", True),
+        ("`total = 0` (line 2)", True),
+        ("total = 0 (line 2)", True),
+        ("total = 0  # line 2", True),
+        ("line 3, `total = 0`", False),
+        ("`total = 0` (line 3)", False),
+        ("total = 0 (line 2) (line 3)", False),
+        ("line 2, line 3, `total = 0`", False),
+        ("line 3, line 2, `total = 0`", False),
+        ("line 2, `total = 0`, line 3", False),
+        ("line 2, `total = 0` or `return 3`", False),
+        ("line 2", False),
+        ("`line 2`", False),
+        ("line 2,", False),
+        ("line 2, ``", False),
+        ("line 2, total = 0; x", False),
+        ("2, total = 0", False),
+        ("2 - total = 0", False),
+        ("total = 0 (2)", False),
+        ("(line 2)", False),
+        ("line", False),
+        ("l", False),
+    ],
+)
+def test_numbers_of_lines_around_a_statement(kind: str, line: str, right: bool) -> None:
+    assert ask(kind, "total = 0", line) is right
+
+
+@pytest.mark.parametrize(
+    "piece", ["line 2 ", "(line 2)", "`", "` ", "(", " (", "2 ", "line 2, `", "'"]
+)
+def test_looking_for_numbers_and_back_ticks_takes_linear_time(piece: str) -> None:
+    for text in (piece * 2000, "line 2" + piece * 2000, piece * 2000 + " " * 9000 + "(line 2)"):
+        started = time.thread_time()
+        for kind, answer in ONE_OF_EACH.items():
+            ask(kind, answer, text)
+        assert time.thread_time() - started < 0.05 * len(KINDS) * len(text) / 1000
 
 
 def test_all_of_a_statement_of_several_lines_is_its_answer_too() -> None:
