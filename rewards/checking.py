@@ -138,7 +138,12 @@ def _check_job(
     """One run of the check; `again` only makes equal jobs different ones."""
     options = {"entry": name, "answers": answers, "guess": guess, "again": again}
     return Job(
-        source, _ENTRY, limits=limits, recorder=COURIER, options=json.dumps(options, sort_keys=True)
+        source,
+        _ENTRY,
+        limits=limits,
+        recorder=COURIER,
+        options=json.dumps(options, sort_keys=True),
+        apart=True,
     )
 
 

@@ -81,4 +81,4 @@ def _program_of(job: Job) -> object:
     """What the calls of one program have in common; None for a script, which has its own input."""
     if job.entry is None:
         return None
-    return (job.code, job.entry, job.recorder, job.hash_seed)
+    return (job.code, job.entry, job.recorder, job.hash_seed, job.apart)

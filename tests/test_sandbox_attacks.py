@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from sandboxed import (
     ADD_ONE,
+    AMPLE,
     LAYER_SETS,
     SHARED,
     SHORT,
@@ -733,3 +734,64 @@ def test_nothing_of_the_host_is_in_its_environment(
     with SandboxPool(1, layers=pool.layers) as fresh:
         names = value(call(fresh, "import os\ndef f():\n    return sorted(os.environ)"))
     assert names == ["HOME", "LANG", "LC_ALL", "PATH", "PYTHONHASHSEED", "TMPDIR", "TZ"]
+
+
+_SEARCH = """
+import gc, sys
+MARK = 'tell' + 'tale'
+def reachable():
+    found, todo = set(), [sys._getframe(), sys.modules, *gc.get_objects()]
+    gc.unfreeze()
+    todo += gc.get_objects()
+    while todo:
+        thing = todo.pop()
+        if id(thing) not in found:
+            found.add(id(thing))
+            yield thing
+            frame = type(thing) is type(sys._getframe())
+            todo += gc.get_referents(thing)
+            if frame:
+                todo += [thing.f_back, thing.f_locals, thing.f_globals]
+            elif type(thing).__name__ in ('method', 'function'):
+                todo += [getattr(thing, '__self__', None), getattr(thing, '__globals__', None)]
+def f(x):
+    seen = 0
+    for thing in reachable():
+        seen += 1
+        if type(thing) in (str, bytes, bytearray):
+            text = thing if type(thing) is str else thing.decode('latin-1')
+            for place in range(len(text)):
+                place = text.find(MARK, place)
+                if place < 0:
+                    break
+                if text[place + 8:place + 9].isdigit():
+                    return [seen, text[place:place + 20]]
+    return [seen, None]
+"""
+
+
+def test_what_was_sent_together_with_a_job_is_out_of_its_reach(pool: SandboxPool) -> None:
+    """Programs, arguments, inputs and results of the jobs before it and after it."""
+    with SandboxPool(1, layers=pool.layers) as one:
+        jobs = []
+        for number in range(10, 40):
+            if number % 3:
+                code = f"def f(x):\n    print('telltale{number}')\n    return x"
+                jobs.append(Job(code, "f", f"'telltale{number}'", f"telltale{number}"))
+            else:
+                jobs.append(Job(_SEARCH, "f", "0", limits=AMPLE))
+        results = one.run(jobs)
+    for job, result in zip(jobs, results, strict=True):
+        if job.code == _SEARCH:
+            seen, found = value(result)
+            assert seen > 5_000  # it really looks around
+            assert found is None
+        else:
+            assert result.outcome == "returned"
+
+
+def test_jobs_that_hold_what_is_expected_run_apart(pool: SandboxPool) -> None:
+    code = "import os\ndef f():\n    return os.getppid(), os.stat('/').st_ino, os.stat('.').st_ino"
+    with SandboxPool(1, layers=pool.layers) as one:
+        one.run([Job(code, "f"), Job(code, "f", apart=True)] * 3)
+        assert sorted(server.kind.apart for server in one._servers) == [False, True]

@@ -69,11 +69,11 @@ class Task:
 def group_tasks(jobs: Sequence[Job], first: int) -> list[Task]:
     """One task per run of jobs that can share a child."""
     for job in jobs:
-        for name in ("code", "entry", "recorder", "hash_seed"):
+        for name in ("code", "entry", "recorder", "hash_seed", "apart"):
             if getattr(job, name) != getattr(jobs[0], name):
                 raise ValueError(
-                    f"jobs of a group must share code, entry, recorder and hash_seed; {name} "
-                    "differs. Use run() for jobs that do not."
+                    f"jobs of a group must share code, entry, recorder, hash_seed and apart; "
+                    f"{name} differs. Use run() for jobs that do not."
                 )
     tasks: list[Task] = []
     chars = 0

@@ -71,7 +71,7 @@ class Executor(ABC):
     def run_group(self, jobs: Sequence[Job]) -> list[ExecutionResult]:
         """Many calls of one program, each in a fresh namespace, under its own budgets.
 
-        Jobs must share `code`, `entry`, `recorder` and `hash_seed`. They may share a process: use it
+        Jobs must share `code`, `entry`, `recorder`, `hash_seed` and `apart`. They may share a process: use it
         for programs that are trusted not to attack each other's calls, `run` for all others.
         """
         return self.run_groups([jobs])[0]

@@ -69,6 +69,10 @@ class Job:
     protocol); None for none. The file is the host's, never the model's."""
     options: str = "{}"
     """JSON object handed to the recorder."""
+    apart: bool = False
+    """The job holds what other programs must not come to know, such as what a check expects. It runs in
+    fork servers where only such jobs run: the memory of a guest may hold what its fork server has
+    forgotten of earlier jobs."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,8 @@ def check_fields(job: object) -> None:
             raise ValueError(f"Job.{name} must be a text or None, got {getattr(job, name)!r}")
     for name, (least, most) in _RANGES.items():
         check_number(f"Limits.{name}", getattr(job.limits, name), least, most)
+    if not isinstance(job.apart, bool):
+        raise ValueError(f"Job.apart must be True or False, got {job.apart!r}")
     check_number("Job.hash_seed", job.hash_seed, 0, 4294967295)
     size = len(job.code) + len(job.args) + len(job.stdin) + len(job.options)
     if size > MAX_JOB_CHARS:

@@ -108,6 +108,10 @@ class Kernel:
             if function(*arguments) == -1:
                 raise self.refused()
 
+    def keep(self, thing: object) -> None:
+        """Never free an object, even if nothing refers to it any more."""
+        self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(thing))
+
     def refused(self) -> OSError:
         """Why the last call failed."""
         code = self.ctypes.get_errno()

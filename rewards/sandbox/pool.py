@@ -103,7 +103,7 @@ class SandboxPool(Executor):
     ) -> list[list[ExecutionResult]]:
         """Many calls of each program in one child, each in a fresh namespace, under its own budgets.
 
-        The jobs of a group must share `code`, `entry`, `recorder` and `hash_seed`. If a call
+        The jobs of a group must share `code`, `entry`, `recorder`, `hash_seed` and `apart`. If a call
         misbehaves, its child is ended, that call is run again alone, and the rest go on in a new
         child. Calls of a program that might change what lies outside its namespace, say a function
         of a module, do not share a child (`sharing.py`). That is a guard against accidents: `run` is

@@ -47,10 +47,12 @@ class Kind(NamedTuple):
     heavy: bool = False
     """It has the modules of `_HEAVY` loaded. Read off the program's text, so that a program always
     meets the same interpreter, whatever else has been run."""
+    apart: bool = False
+    """It runs only jobs that say so."""
 
     @classmethod
     def of(cls, job: Job) -> Kind:
-        return cls(job.hash_seed, any(name in job.code for name in _HEAVY))
+        return cls(job.hash_seed, any(name in job.code for name in _HEAVY), job.apart)
 
     def preload(self) -> list[str]:
         """Modules to load beyond those that every fork server loads."""

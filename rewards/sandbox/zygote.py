@@ -68,6 +68,24 @@ class Prepared(NamedTuple):
     watch: Watch
 
 
+class Desk:
+    """What lies here of other requests than the one that runs: no guest may see it.
+
+    A guest can follow frames and attributes to whatever its fork server could, so a child lets go of
+    its desk (`Zygote.become_child`). What is left of it in the child's memory is found by nobody who
+    does not search that byte by byte, as `ctypes` can; therefore no fork server meets what a program is
+    expected to give together with such a program (`Job.apart`).
+    """
+
+    def __init__(self) -> None:
+        self.frames = Frames(CONTROL_FD, MAX_REQUEST_BYTES)
+        self.ready: list[Prepared | str] = []
+        """Requests to be run, the next one last; a text is an answer already."""
+        self.ended: list[tuple[Prepared, End] | str] = []
+        """What the host has not been told yet. Whole, since to free something is to write to it: better
+        for all of them at once."""
+
+
 class Zygote:
     """Serves one request at a time until the host goes away."""
 
@@ -76,7 +94,7 @@ class Zygote:
     ) -> None:
         self.values = values
         self.gaps = gaps
-        self.answers: list[tuple[Watch, End] | str] = []
+        self.desk = Desk()
         self.load = load
         self.recorders: dict[str, ModuleType] = {}
         self.prison = Prison(
@@ -110,6 +128,10 @@ class Zygote:
         self.shared = Shared(self.values, self.open_streams())
         self.shared.streams.use()
         self.rehearse()
+        if self.prison.kernel is not None:
+            # A child that lets go of it is not to take it apart, which would copy a lot of memory.
+            self.prison.kernel.keep(self.desk)
+        gc.unfreeze = _stay_frozen
         self.gaps.clear()
         gc.freeze()
 
@@ -140,37 +162,43 @@ class Zygote:
         After a fork this process pays again for every page that it writes to, so there is as little
         as possible between one fork and the next.
         """
-        frames = Frames(CONTROL_FD, MAX_REQUEST_BYTES)
-        while bodies := frames.bundle():
-            ready = [self.prepare_request(json.loads(body)) for body in bodies]
+        while self.receive():
             try:
-                for prepared in ready:
-                    self.serve_one(prepared)
+                # Nothing of the others in a variable here: a guest can look at those of its callers.
+                while self.desk.ready:
+                    self.serve_one(self.desk.ready.pop())
             except HostGone:
                 return
-            del ready, prepared  # what a program was compiled to is of no use to the next one
             self.send_answers()
+
+    def receive(self) -> bool:
+        """Take in the requests that have come together; false if the host has gone."""
+        bodies = self.desk.frames.bundle()
+        self.desk.ready += [self.prepare_request(json.loads(body)) for body in reversed(bodies)]
+        return bool(bodies)
 
     def serve_one(self, prepared: Prepared | str) -> None:
         if isinstance(prepared, str):
-            self.answers.append(prepared)
+            self.desk.ended.append(prepared)
             return
         try:
-            self.answers.append(self.execute(prepared))
+            self.desk.ended.append((prepared, self.execute(prepared)))
         except OSError as error:
-            self.answers.append(_broken(prepared.request.nonce.hex(), error))
+            self.desk.ended.append(_broken(prepared.request.nonce.hex(), error))
 
     def send_answers(self) -> None:
         """What the host waits for; answers to requests that came together go together."""
         data = bytearray()
-        for answer in self.answers:
-            header, blobs = (answer, []) if isinstance(answer, str) else _reply(*answer)
+        for answer in self.desk.ended:
+            header, blobs = (
+                (answer, []) if isinstance(answer, str) else _reply(answer[0].watch, answer[1])
+            )
             text = header.encode("ascii")
             data += LENGTH.pack(LENGTH.size + len(text) + sum(map(len, blobs)))
             data += LENGTH.pack(len(text)) + text
             for blob in blobs:
                 data += blob
-        self.answers.clear()
+        self.desk.ended.clear()
         if data:
             write_all(CONTROL_FD, data)
 
@@ -208,7 +236,7 @@ class Zygote:
         watch = Watch(request, self.cell, self.send_answers)
         return Prepared(request, sentence, performer, watch)
 
-    def execute(self, prepared: Prepared) -> tuple[Watch, End]:
+    def execute(self, prepared: Prepared) -> End:
         """Fork a child for a request and follow it to its end."""
         request, sentence, performer, watch = prepared
         self.cell.clean_folder()
@@ -223,7 +251,7 @@ class Zygote:
             pid = os.fork()
             if pid == 0:
                 self.become_child(performer, steps)
-            return watch, watch.follow(pid)
+            return watch.follow(pid)
         finally:
             pipes.close_readers()
             if stdin != NULL_FD:
@@ -254,6 +282,7 @@ class Zygote:
         """Never returns: set up, run, report, leave without any of the interpreter's farewells."""
         try:
             try:
+                del self.desk
                 for function, arguments in steps:
                     if function(*arguments) == -1:
                         raise self.cell.refused()
@@ -284,13 +313,17 @@ def main(
     _park(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), NULL_FD)
     zygote = Zygote(config, values, load, gaps)
     zygote.prepare()
-    zygote.answers.append(json.dumps({"hello": zygote.prison.summary()}))
+    zygote.desk.ended.append(json.dumps({"hello": zygote.prison.summary()}))
     zygote.send_answers()
     try:
         zygote.serve()
     finally:
         zygote.prison.leave()
     _leave(0)
+
+
+def _stay_frozen() -> None:
+    """In place of `gc.unfreeze`: the collector would list what the fork server holds."""
 
 
 def _json_text(text: str | None) -> str:
