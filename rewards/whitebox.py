@@ -34,6 +34,7 @@ __all__ = [
     "format",
     "io",
     "metrics",
+    "read_spec",
     "reward",
     "reward_async",
     "score",
@@ -44,7 +45,11 @@ METRIC_KEYS = (
     *("score", "io", "w", "w_right", "w_total", "tests", "format", "unscored", "timed_out"),
     "seconds",
 )
-"""The keys of what `score` returns, always all of them."""
+"""The keys of what `score` returns, always all of them.
+
+Without questions `w_total` is 0 and `w` is io, as the shapes count it: a mean of `w` is one over the
+rows with a `w_total` above 0.
+"""
 PARTS = ("total", "io", "w", "tests", "format")
 """What a `Reward` may pay: the shaped total, or one part as it was graded."""
 ABSTAIN = ("none", "zero", "raise")
@@ -149,7 +154,7 @@ def score(
     """
     from rewards.grading import Policy, grade
 
-    read = _read(spec)
+    read = read_spec(spec)
     graded = grade(read, completion, policy=policy or Policy(), pool=pool, truncated=truncated)
     return metrics(read, graded, scale=scale)
 
@@ -183,6 +188,11 @@ def _parts(graded: Graded) -> dict[str, float | None]:
     }
 
 
+def _asked(graded: Graded) -> dict[str, float | None]:
+    """The parts for figures: None where a row asks for nothing of the kind, so that no mean counts it."""
+    return {**_parts(graded), "w": graded.w if graded.questions else None}
+
+
 def _reason(graded: Graded) -> str:
     for grade in (graded.io, graded.tests):
         if grade is not None and grade.score is None:
@@ -198,8 +208,11 @@ _CACHE_SIZE = 4096
 _read_texts: dict[str, Spec] = {}
 
 
-def _read(spec: object) -> Spec:
-    """The checked spec; JSON texts are decoded once, as a group of completions shares its row."""
+def read_spec(spec: object) -> Spec:
+    """The checked spec of a row, which is JSON text, the object decoded from one, or a `Spec`.
+
+    JSON texts are decoded once, as a group of completions shares its row. Raises `rewards.SpecError`.
+    """
     from rewards.row import Spec, SpecError
 
     if isinstance(spec, Spec):
@@ -235,7 +248,7 @@ def _specs(given: object, count: int) -> list[Spec | str | None]:
     first: SpecError | None = None
     for one in each:
         try:
-            found.append(None if one is None or one == "" else _read(one))
+            found.append(None if one is None or one == "" else read_spec(one))
         except SpecError as error:
             first = first or error
             found.append(str(error))
@@ -283,25 +296,29 @@ def _log(
     log_extra: Callable[[str, list[Any]], None] | None,
     log_metric: Callable[[str, float], None] | None,
 ) -> None:
-    """The named parts, for trainers that log: one text or number per completion, and means."""
+    """The named parts, for trainers that log: one text or number per completion, and means.
+
+    The mean of a part is over the completions of which it was asked; without any it is not logged.
+    """
     from rewards.row import Spec
 
     if log_extra is not None:
         log_extra(f"{name}_status", [each.status for each in graded])
         for key in ("io", "w", "tests", "format"):
-            log_extra(f"{name}_{key}", [_number(_parts(each)[key]) for each in graded])
+            log_extra(f"{name}_{key}", [_number(_asked(each)[key]) for each in graded])
     if log_metric is None:
         return
-    rows: list[dict[str, float]] = []
+    rows: list[dict[str, float | None]] = []
     for spec, each, one in zip(specs, graded, paid, strict=True):
         if isinstance(spec, Spec) and not each.unscored:
-            rows.append({**metrics(spec, each), "score": one or 0.0})
+            rows.append({**metrics(spec, each), **_asked(each), "score": one or 0.0})
     unscored = len(graded) - len(rows)
     for key in METRIC_KEYS:
+        found = [value for row in rows if (value := row[key]) is not None]
         if key == "unscored":
             log_metric(f"{name}/{key}", unscored / len(graded) if graded else 0.0)
-        elif rows:
-            log_metric(f"{name}/{key}", sum([row[key] for row in rows]) / len(rows))
+        elif found:
+            log_metric(f"{name}/{key}", sum(found) / len(found))
 
 
 def _number(value: float | None) -> float | None:

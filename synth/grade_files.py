@@ -22,7 +22,7 @@ from rewards.row import Spec, SpecError
 from synth.errors import DataError, closest
 
 if TYPE_CHECKING:
-    from rewards.grades import Graded, Policy
+    from rewards.grades import Grade, Graded, Policy
     from rewards.sandbox.executor import Executor
 
 __all__ = [
@@ -63,26 +63,35 @@ class Result:
     spec: Spec
     graded: Graded
 
+    @property
+    def w(self) -> float | None:
+        """Share of the white-box answers that are right; None where the row has no questions."""
+        return self.graded.w if self.graded.questions else None
+
+    def asked(self) -> list[tuple[str, dict[str, object], Grade]]:
+        """Each part that was asked for: `io`, `tests` or `question`, where it asks, and its grade."""
+        parts: list[tuple[str, dict[str, object], Grade]] = []
+        if self.graded.io is not None:
+            parts.append(("io", {}, self.graded.io))
+        if self.graded.tests is not None:
+            parts.append(("tests", {}, self.graded.tests))
+        for question, grade in zip(self.spec.questions, self.graded.questions, strict=True):
+            where = ("kind", "line", "visit", "variable", "function", "call")
+            asked = {key: getattr(question, key) for key in where}
+            known = {key: value for key, value in asked.items() if value is not None}
+            parts.append(("question", known, grade))
+        return parts
+
     def to_json(self) -> dict[str, object]:
         """JSON values: the total, the ungated parts, and each grade with its reason."""
         graded = self.graded
-        parts: list[tuple[str, dict[str, object], Any]] = []
-        if graded.io is not None:
-            parts.append(("io", {}, graded.io))
-        if graded.tests is not None:
-            parts.append(("tests", {}, graded.tests))
-        for question, grade in zip(self.spec.questions, graded.questions, strict=True):
-            where = ("line", "visit", "variable", "function", "call")
-            asked = {key: getattr(question, key) for key in where}
-            known = {key: value for key, value in asked.items() if value is not None}
-            parts.append(("question", {"kind": question.kind, **known}, grade))
         return {
             "id": self.id,
             "score": self.score,
             "max": self.max,
             "status": graded.status,
             "io": graded.io.score if graded.io is not None else None,
-            "w": graded.w,
+            "w": self.w,
             "tests": graded.tests.score if graded.tests is not None else None,
             "grades": [
                 {
@@ -92,7 +101,7 @@ class Result:
                     "status": grade.status,
                     "reason": grade.reason,
                 }
-                for part, where, grade in parts
+                for part, where, grade in self.asked()
             ],
         }
 

@@ -102,16 +102,65 @@ def test_the_table_has_a_row_for_each_and_the_figures(synth: Run, tmp_path: Path
     ]
     code, out, err = synth("grade", written(tmp_path / "a.jsonl", *lines))
     assert (code, err) == (0, "")
-    head, first, second, blank, *summary = out.splitlines()
+    head, first, second, why, blank, *summary = out.splitlines()
     assert head.split()[:4] == ["id", "status", "score", "max"]
-    assert first.split() == ["r0", "right", "2", "2", "1", "1", "-"]
-    assert second.split(maxsplit=7)[:7] == ["r1", "wrong", "0", "2", "0", "0", "-"]
-    assert second.endswith("another value")
+    # Nothing is asked besides the output: no share of white-box answers either.
+    assert first.split() == ["r0", "right", "2", "2", "1", "-", "-"]
+    assert second.split() == ["r1", "wrong", "0", "2", "0", "-", "-"]
+    assert why == "  io: another value"
     assert blank == ""
     assert summary == [
         "2 completions of 2 specs: right 1, wrong 1",
         "right 50.0%, mean score 50.0% of the maximum (over 2 specs with a score)",
     ]
+
+
+def test_the_table_says_of_every_part_why_it_is_not_right(synth: Run, tmp_path: Path) -> None:
+    texts = {
+        "two": "assert count('cab') == '1'\n-1\n3; int",
+        "one": "assert count('cab') == '0'\nfor ch in s:\nclass; int",
+        "few": "assert count('cab') == '1'\nfor ch in s:",
+        "none": None,
+        "x" * 200: "assert count('cab') == '1'\nfor ch in s:\n[" + "1, " * 100 + "; int",
+    }
+    lines = [
+        {"id": name, "spec": ROWS["count"], "completion": text and f"<answer>{text}</answer>"}
+        for name, text in texts.items()
+    ]
+    code, out, _ = synth("grade", written(tmp_path / "a.jsonl", *lines))
+    assert code == 0
+    assert all(len(line) <= 100 for line in out.splitlines())
+    table = out.split("\n\n", 1)[0].splitlines()[1:]
+    rows: dict[str, list[str]] = {}
+    for line in table:
+        if not line.startswith(" "):
+            rows[line.split()[0]] = reasons = []
+        else:
+            reasons.append(line.strip())
+    assert rows["two"] == [
+        "question 1 (next_statement, line 5, visit 1): another answer",
+        "question 2 (value of total, line 5, visit 1): another answer",
+    ]
+    assert rows["one"] == [
+        "io: another value",
+        "question 2 (value of total, line 5, visit 1): the word 'class' cannot stand in a value",
+    ]
+    assert rows["few"] == [
+        "questions 1 to 2: 2 answers, expected 3: one for the assertion and each question"
+    ]
+    assert rows["none"] == ["the completion holds no complete answer"]
+    (last,) = [name for name in rows if name.startswith("xxx")]
+    assert last.endswith("…")
+    assert rows[last][0].startswith("question 2 (value of total, line 5, visit 1): ")
+
+
+def test_a_row_without_questions_has_no_share_of_them(synth: Run, tmp_path: Path) -> None:
+    rows = [("output", SUM, RIGHT), ("count", ROWS["count"], WRONG)]
+    lines = [{"id": name, "spec": spec, "completion": text} for name, spec, text in rows]
+    _, out, _ = synth("grade", written(tmp_path / "a.jsonl", *lines), "--json")
+    plain, asked = lines_of(out)
+    assert (plain["score"], plain["max"], plain["io"], plain["w"]) == (2.0, 2.0, 1.0, None)
+    assert (asked["io"], asked["w"]) == (0.0, 0.0)
 
 
 def test_cl_03_predictions_for_three_of_a_hundred_specs(synth: Run, tmp_path: Path) -> None:

@@ -170,6 +170,30 @@ def test_parts_are_logged_one_value_a_completion() -> None:
         assert kinds in ({str}, {float}), values  # else Arrow refuses the column and the run dies
 
 
+def test_a_mean_counts_the_rows_that_ask_for_the_part() -> None:
+    columns: dict[str, list[Any]] = {}
+    means: dict[str, float] = {}
+    logs: Any = {"log_extra": columns.__setitem__, "log_metric": means.__setitem__}
+    reward([RIGHT, BATCH[1], HALF], [SUM, SUM, COUNT], **logs)
+    assert columns["whitebox_w"] == [None, None, 0.5]
+    assert means["whitebox/w"] == 0.5
+    assert means["whitebox/io"] == pytest.approx(2 / 3)
+    assert means["whitebox/w_total"] == pytest.approx(2 / 3)
+    assert "whitebox/tests" not in means
+    means.clear()
+    assert reward([RIGHT, BATCH[1]], [SUM, SUM], **logs) == [2.0, 0.0]  # the maximum is what it was
+    assert means["whitebox/score"] == 1.0
+    assert "whitebox/w" not in means
+    assert whitebox.w(BATCH[:2], SUM) == [1.0, 0.0]  # as the shapes count it
+
+
+def test_specs_are_read_once() -> None:
+    assert whitebox.read_spec(SUM) is whitebox.read_spec(SUM)
+    assert whitebox.read_spec(json.loads(SUM)) == Spec.from_json(SUM)
+    with pytest.raises(SpecError, match="got int"):
+        whitebox.read_spec(3)
+
+
 def test_metrics_have_all_keys_and_finite_numbers() -> None:
     for text, spec in zip(BATCH, SPECS, strict=True):
         found = score(text, spec)

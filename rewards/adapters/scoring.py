@@ -173,12 +173,12 @@ class Scorer:
 def _read(spec: object) -> Spec | Exception | None:
     """The spec; None if there is none, the exception that says why it is unreadable."""
     from rewards.row import SpecError
-    from rewards.whitebox import _read as read
+    from rewards.whitebox import read_spec
 
     if spec is None or spec == "":
         return None
     try:
-        return read(spec)
+        return read_spec(spec)
     except (SpecError, RecursionError) as error:
         return error
 

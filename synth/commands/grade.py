@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from synth.grade_files import Result
 
 EPILOG = """\b
@@ -70,9 +72,11 @@ def grade(
     either file may for standard input, if the lines of COMPLETIONS hold a `spec` of their own. A
     completion is text, a message or a list of messages; an id may have any number of them.
 
-    With --json each line has the total and its maximum, the parts io, w and tests, which no shape has
-    gated, and every grade with its reason; the summary goes to standard error. A completion that
-    cannot be scored has score null. Nothing is graded before all lines have been read.
+    The table says under a completion what is not right in it, and why. With --json each line has the
+    total and its maximum, the parts io, w and tests, which no shape has gated and which are null where
+    nothing of the kind is asked, and every grade with its reason; the summary goes to standard error.
+    A completion that cannot be scored has score null. Nothing is graded before all lines have been
+    read.
     """
     import json
 
@@ -123,24 +127,61 @@ def _read(files: tuple[str, ...], strict: bool) -> tuple[dict[str, Any], list[An
     return specs, answers
 
 
-_HEAD = f"{'id':28}{'status':16}{'score':>7}{'max':>6}{'io':>6}{'w':>6}{'tests':>7}  why"
+COLUMNS = 100
+"""Width of the table, in characters."""
+_NAME = 46
+_HEAD = f"{'id':{_NAME}}{'status':16}{'score':>8}{'max':>6}{'io':>8}{'w':>8}{'tests':>8}"
 
 
 def _line(result: Result) -> str:
-    """One row of the table; the id and the reason are cut."""
+    """One row of the table, and under it why a part is not right."""
     name = str(result.id).encode("unicode_escape").decode("ascii")
-    shown = name if len(name) <= 26 else f"{name[:25]}…"
+    shown = name if len(name) <= _NAME - 2 else f"{name[: _NAME - 3]}…"
     graded = result.graded
-    parts = [graded.io.score if graded.io else None, graded.w]
-    parts.append(graded.tests.score if graded.tests else None)
-    io, w, tests = (_number(part) for part in parts)
-    grades = [grade for grade in (graded.io, graded.tests, *graded.questions) if grade is not None]
-    reason = next((grade.reason for grade in grades if grade.reason), "")
+    parts = [graded.io, graded.tests]
+    io, tests = (_number(part.score if part is not None else None) for part in parts)
     line = (
-        f"{shown:28}{graded.status:16}{_number(result.score):>7}{result.max:>6g}"
-        f"{io:>6}{w:>6}{tests:>7}  {reason[:60]}"
+        f"{shown:{_NAME}}{graded.status:16}{_number(result.score):>8}{result.max:>6g}"
+        f"{io:>8}{_number(result.w):>8}{tests:>8}"
     )
-    return line.rstrip()
+    return "\n".join([line.rstrip(), *_reasons(result)])
+
+
+def _reasons(result: Result) -> Iterator[str]:
+    """Why each part is not right, wrapped; what holds for all parts or all questions stands once."""
+    import textwrap
+
+    from rewards.questions import ANOTHER
+
+    grades = result.graded.questions
+    whole = result.graded.status in ("no_answer", "truncated")
+    alike = len(grades) > 1 and len(set(grades)) == 1 and grades[0] != ANOTHER
+    told: dict[str, str] = {}  # label -> reason
+    number = 0
+    for part, where, grade in result.asked():
+        number += part == "question"
+        label = part
+        if whole:
+            label = ""
+        elif part == "question":
+            each = f"question {number} ({_place(**where)})"
+            label = f"questions 1 to {len(grades)}" if alike else each
+        if grade.status != "right":
+            told[label] = grade.reason or grade.status
+    for label, reason in told.items():
+        yield from textwrap.wrap(
+            f"{label}: {reason}" if label else reason,
+            COLUMNS,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
+
+
+def _place(kind: object, variable: object = None, function: object = None, **where: object) -> str:
+    """What a question asks and where, in words."""
+    name = variable or function
+    asked = f"{kind} of {name}" if name else str(kind)
+    return ", ".join([asked, *[f"{key} {value}" for key, value in where.items()]])
 
 
 def _number(value: float | None) -> str:
