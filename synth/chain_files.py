@@ -23,7 +23,7 @@ from typing import Any
 from rewards.row import Row
 from rewards.sandbox import SandboxPool
 from synth.chains import Chain, Dropped, model_chains, narrated_chains
-from synth.clients import Client, Patience, Server
+from synth.clients import Client, Patience, Server, Tell, quiet
 from synth.clients.faults import KINDS, OF_THE_PROMPT
 from synth.completions import CompletionStore, Sampling, Totals
 from synth.dataset import read_rows
@@ -54,6 +54,10 @@ class Asking:
     """Completions for a row before it is left out, >= 1."""
     patience: Patience = PATIENCE
     offline: bool = False
+    retry_refused: bool = False
+    """Send again what the server has refused for good in an earlier run."""
+    tell: Tell = quiet
+    """Called with a sentence when the server keeps the run waiting."""
 
     def __post_init__(self) -> None:
         if self.tries < 1:
@@ -167,7 +171,14 @@ def _asked(
     with CompletionStore(asking.store) as store:
 
         async def run() -> tuple[list[Chain | Dropped], Client]:
-            client = Client(asking.server, store, asking.patience, offline=asking.offline)
+            client = Client(
+                asking.server,
+                store,
+                asking.patience,
+                offline=asking.offline,
+                retry_refused=asking.retry_refused,
+                tell=asking.tell,
+            )
             try:
                 await client.check()
                 found = await model_chains(

@@ -2,7 +2,9 @@
 
 Covers two sources: the narration of the real trace (offline, `narration.py`), and a strong model whose
 completions are kept when the reward's own grader finds nothing wrong in them. Either way a chain is graded
-before it is kept, white-box answers included. Does not train on them.
+before it is kept, white-box answers included. A narration is made only of a row that says of the run what
+is true of it, output and answers: the grader compares with the row, so it would not see what is false there.
+Does not train on them.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewards import values
 from rewards.grading import grade_all
-from rewards.row import Row, Spec
+from rewards.row import Row, Spec, ValueAnswer
 from rewards.sandbox import SandboxPool
 from synth.clients import Asker, Fault
 from synth.completions import Ask, Reply, Sampling
@@ -22,7 +25,7 @@ from synth.errors import ConfigError
 from synth.executions import look, run_traced
 from synth.narration import NARRATION_VERSION, narrate
 from synth.prompts import Messages
-from synth.questions import answer_text
+from synth.questions import Context, answer_text, truth
 from synth.seeds import rng
 from synth.states import States, everything
 from synth.traces import Trace, TraceError
@@ -30,6 +33,10 @@ from synth.traces import Trace, TraceError
 __all__ = ["Chain", "Dropped", "answers_of", "model_chains", "narrated_chains"]
 
 TASKS = ("output", "input", "whitebox")
+OUTPUT_DIFFERS = "output_differs"
+"""Why a row is left out whose stored output is not what its program gives."""
+ANSWER_DIFFERS = "answer_differs"
+"""The same of a stored answer to one of its questions."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,9 @@ def narrated_chains(rows: Iterable[Row], sandbox: SandboxPool) -> Iterator[Chain
             followed.clear()  # rows of one input stand together; one run is held at a time
             followed[key] = _follow(row, sandbox)
         found = followed[key]
+        if found is not None and (differs := _differs(row, *found)):
+            yield Dropped(row.id, differs)
+            continue
         text = None if found is None else _told(row, *found)
         if text is None:
             yield Dropped(row.id, "not_followed" if found is None else "too_long")
@@ -95,6 +105,40 @@ def _follow(row: Row, sandbox: SandboxPool) -> tuple[Trace, States] | None:
     except TraceError:
         return None
     return trace, states
+
+
+def _differs(row: Row, trace: Trace, states: States) -> str:
+    """The name of what a row says of the run and is false; empty if there is nothing."""
+    spec = Spec.from_json(row.spec)
+    result = states.result
+    if spec.raises is not None or result.value is None:
+        if result.error_type is None or spec.raises != result.error_type:
+            return OUTPUT_DIFFERS
+    elif not _one_value(spec.output, result.value):
+        return OUTPUT_DIFFERS
+    context = Context(spec.code, spec.entry, spec.args, result.value or "", trace, states)
+    for question in spec.questions:
+        found = truth(context, question)
+        # None: not one answer, or a value that is too long to be captured. Nothing is known then.
+        if found is not None and not any(_same(question.answers[0], one) for one in found):
+            return ANSWER_DIFFERS
+    return ""
+
+
+def _same(stored: ValueAnswer | str, true: ValueAnswer | str) -> bool:
+    if isinstance(stored, ValueAnswer) and isinstance(true, ValueAnswer):
+        return stored.type == true.type and _one_value(stored.value, true.value)
+    return stored == true
+
+
+def _one_value(stored: str, true: str) -> bool:
+    """Whether two texts say the same value; a row may spell it in another way."""
+    if stored == true:
+        return True
+    try:
+        return values.equal(values.parse(stored), values.parse(true))
+    except values.ValueTextError:
+        return False
 
 
 def _told(row: Row, trace: Trace, states: States) -> str | None:

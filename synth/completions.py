@@ -8,6 +8,13 @@ What the file survives: an answer is committed (write-ahead log, forced to the d
 it, all answers of one request together. A process that is killed loses the requests under way at that
 moment and nothing else. One process at a time may hold the file.
 
+Requests that the server refused for good (`Refusal`) are kept as well, so that a later run does not send
+them again: the prompt does not fit the model's context (`too_long`), a filter refused it (`filtered`), or
+the server refused this one request while it answered others under the same settings (`refused`). Nothing
+else that went wrong is kept: what may pass (429, 5xx, broken connections, pages that are no completion, …)
+is asked for again. What a server refuses changes when it is started anew, with a larger context say; then
+`--retry-refused` sends these requests again.
+
 A request's address leaves out where the server is: a restarted server, or one on another port, continues
 the same run. Two models served under one name are one model here; name them apart.
 """
@@ -20,7 +27,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +35,16 @@ from pathlib import Path
 from synth.errors import ConfigError, DataError, FolderError
 from synth.prompts import Messages
 
-__all__ = ["ENDPOINTS", "Answered", "Ask", "CompletionStore", "Reply", "Sampling", "Totals"]
+__all__ = [
+    "ENDPOINTS",
+    "Answered",
+    "Ask",
+    "CompletionStore",
+    "Refusal",
+    "Reply",
+    "Sampling",
+    "Totals",
+]
 
 ENDPOINTS = ("chat", "completion")
 STORE_VERSION = 1
@@ -130,6 +146,16 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Why there will be no completion: the end of a request that the same request would meet again."""
+
+    kind: str
+    """A kind of fault, one of `synth.clients.faults.FINAL`."""
+    detail: str = ""
+    """What the server said, shortened."""
+
+
+@dataclass(frozen=True)
 class Totals:
     """What has been asked so far."""
 
@@ -153,17 +179,19 @@ class Totals:
 
 @dataclass(frozen=True)
 class Answered:
-    """What one request brought: completions by number, and what it cost."""
+    """What one request brought: completions by number (or refusals), and what it cost."""
 
     ask: Ask
     replies: Mapping[int, Reply]
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    refused: Mapping[int, Refusal] = field(default_factory=dict)
 
     @property
     def spent(self) -> Totals:
-        """This request as totals."""
-        return Totals(1, len(self.replies), self.prompt_tokens, self.completion_tokens)
+        """This request as totals; one that was refused counts for nothing."""
+        answered = int(bool(self.replies))
+        return Totals(answered, len(self.replies), self.prompt_tokens, self.completion_tokens)
 
 
 _SCHEMA = """
@@ -176,6 +204,9 @@ CREATE TABLE IF NOT EXISTS completions (
 CREATE TABLE IF NOT EXISTS requests (
     key TEXT NOT NULL, completions INTEGER NOT NULL, prompt_tokens INTEGER NOT NULL,
     completion_tokens INTEGER NOT NULL, at TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS refusals (
+    key TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
+    PRIMARY KEY (key, number)) WITHOUT ROWID;
 """
 
 
@@ -280,11 +311,34 @@ class CompletionStore:
             "INSERT OR IGNORE INTO completions VALUES (?, ?, ?)",
             [(key, number, _text_of(reply)) for number, reply in sorted(one.replies.items())],
         )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO refusals VALUES (?, ?, ?, ?)",
+            # As JSON, for lone surrogates in what a server said.
+            [(key, n, why.kind, json.dumps(why.detail)) for n, why in sorted(one.refused.items())],
+        )
+        if not one.replies:
+            return
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         spent = (one.prompt_tokens, one.completion_tokens)
         self._db.execute(
             "INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (key, len(one.replies), *spent, now)
         )
+
+    def refusals(self, ask: Ask, numbers: Iterable[int]) -> dict[int, Refusal]:
+        """Why there is none, of those of the completions `numbers` that were refused for good."""
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return {}
+        with self._lock, self._plain_errors():
+            found = self._db.execute(
+                "SELECT number, kind, detail FROM refusals WHERE key = ? AND number BETWEEN ? AND ?",
+                (ask.key, wanted[0], wanted[-1]),
+            ).fetchall()
+        return {
+            number: Refusal(kind, json.loads(detail))
+            for number, kind, detail in found
+            if number in set(wanted)
+        }
 
     def totals(self) -> Totals:
         """Requests, completions and tokens so far, of all models."""

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from synth.completions import ENDPOINTS, Sampling
 from synth.constraints import levels, operations_of
 from synth.errors import ConfigError, closest
-from synth.prompts import PROGRAM_VERSION, REPAIR_VERSION
+from synth.prompts import INPUTS_VERSION, PROGRAM_VERSION, REPAIR_VERSION
 from synth.providers import MAX_REPAIRS, NAMES
 from synth.questions import preset_named
 
 TASKS = ("output", "input", "whitebox")
 DEFAULT_TASKS = ("input", "whitebox")
 """A whitebox row asks for the output too."""
+INPUT_SOURCES = ("hypothesis", "model", "both")
 MAX_ROWS = 10_000_000
 MAX_ATTEMPTS = 100
 """Completions asked of the grammar for one slot before it is given up."""
@@ -88,6 +89,9 @@ class GenerateConfig:
     tasks: tuple[str, ...] = DEFAULT_TASKS
     questions: str = "paper"
     """Preset of the questions of whitebox rows, a name of `synth.questions.PRESETS`."""
+    inputs: str = "hypothesis"
+    """Who varies the seed input, one of `INPUT_SOURCES`: Hypothesis, the model (and Hypothesis where it
+    writes too few), or each for a half."""
     exceptions: bool = False
     """Keep input cases whose execution raises; in place of a whitebox row such a case gives an output
     row."""
@@ -116,6 +120,7 @@ class GenerateConfig:
                 f"{closest(self.provider, NAMES)}"
             )
         _check_writer(self.provider, self.writer)
+        _check_inputs(self.inputs, self.writer)
         operations_of(self.types or None)
         # One order, whatever order they were named in: it decides the rows.
         object.__setattr__(self, "tasks", tuple(task for task in TASKS if task in self.tasks))
@@ -138,6 +143,8 @@ class GenerateConfig:
     def resolved(self) -> dict[str, object]:
         """Everything that decides the rows, as JSON values."""
         model = {"model": self.writer.resolved()} if self.writer else {}
+        # Left out by default, so that the digest of such a run is what it was before there was a choice.
+        asked = {} if self.inputs == "hypothesis" else {"inputs": [self.inputs, INPUTS_VERSION]}
         return {
             "depth": self.depth,
             "rows": self.rows,
@@ -150,6 +157,7 @@ class GenerateConfig:
             "tasks": list(self.tasks),
             "questions": self.questions if "whitebox" in self.tasks else None,
             "exceptions": self.exceptions,
+            **asked,
         }
 
 
@@ -159,6 +167,18 @@ def _check_writer(provider: str, writer: Writer | None) -> None:
     if provider != "openai" and writer is not None:
         raise ConfigError(
             f"--model is {writer.model!r}, and --provider {provider} asks no model: add --provider openai"
+        )
+
+
+def _check_inputs(inputs: str, writer: Writer | None) -> None:
+    if inputs not in INPUT_SOURCES:
+        raise ConfigError(
+            f"--inputs is {inputs!r}; expected one of {', '.join(INPUT_SOURCES)}"
+            f"{closest(inputs, INPUT_SOURCES)}"
+        )
+    if inputs != "hypothesis" and writer is None:
+        raise ConfigError(
+            f"--inputs {inputs} asks a model: add --provider openai --model NAME, or leave it out"
         )
 
 

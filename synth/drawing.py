@@ -197,13 +197,18 @@ class _Enough(BaseException):
     """Ends the search early; not an Exception, which Hypothesis would take for a failing test."""
 
 
+def longest_text(args: str) -> int:
+    """Characters that an argument list may have, given the seed's."""
+    return max(MIN_TEXT, 2 * len(args))
+
+
 class Collector:
     """Distinct texts by kind. The canonical text tells types apart: 1, True and 1.0 all differ."""
 
     def __init__(self, seed: ArgumentList, args: str, count: int) -> None:
         self.seed = seed
         self.count = count
-        self.longest = max(MIN_TEXT, 2 * len(args))
+        self.longest = longest_text(args)
         self.known = {seed.write(seed.seeds)}
         self.found: dict[str, list[str]] = {kind: [] for kind in KINDS}
         # No kind takes more than half, so that a rich one does not crowd out the others.
@@ -271,6 +276,28 @@ def draw_cases(args: str, seed: str, count: int) -> list[tuple[str, str]]:
     return first + collector.cases()
 
 
+def fitted(args: str, lists: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """For each argument list that others have written (text, reason why not): what is drawn is held to
+    the same types and length. `lists`: texts of values, one for each argument of `args`, in its order.
+    """
+    seed = ArgumentList(args)
+    longest = longest_text(args)
+    found: list[tuple[str, str]] = []
+    for texts in lists:
+        try:
+            values = [notation.parse(text) for text in texts]
+        except notation.ValueTextError as error:
+            raise RequestError(f"not a value: {error}") from error
+        if len(values) != len(seed.arguments):
+            raise RequestError(f"{len(values)} values for {len(seed.arguments)} arguments")
+        if not seed.fits(values):
+            found.append(("", "other_types"))
+            continue
+        text = seed.write(values)
+        found.append(("", "long_arguments") if len(text) > longest else (text, ""))
+    return found
+
+
 # --------------------------------------------------------------------------------------------------
 # Serving
 
@@ -301,6 +328,8 @@ def _watch_host(host: int) -> None:
 def _answer(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
+        if "lists" in request:
+            return {"fitted": fitted(request["args"], request["lists"])}
         return {"cases": draw_cases(request["args"], request["seed"], request["count"])}
     except RequestError as error:
         return {"error": str(error)}

@@ -24,7 +24,7 @@ from typing import Any, cast
 from rewards.row import Row
 from rewards.sandbox import SandboxPool
 from synth.card import render_card
-from synth.clients import Patience, Server
+from synth.clients import Patience, Server, Tell, quiet
 from synth.completions import CompletionStore, Totals
 from synth.config import SAMPLING, GenerateConfig, Writer
 from synth.constraints import Constraint, enumerate_constraints, operations_of
@@ -72,6 +72,10 @@ class Reach:
     """Ask nothing; use what the store holds."""
     store: Path | None = None
     """File of completions; None for the one in the output folder."""
+    retry_refused: bool = False
+    """Send again what the server has refused for good in an earlier run."""
+    tell: Tell = quiet
+    """Called with a sentence when the server keeps the run waiting, from another thread."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +207,8 @@ def _model(config: GenerateConfig, reach: Reach, store: CompletionStore) -> Open
         patience=reach.patience,
         repairs=writer.repairs,
         offline=reach.offline,
+        retry_refused=reach.retry_refused,
+        tell=reach.tell,
     )
     assert isinstance(made, OpenAIProvider)
     return made
@@ -449,11 +455,15 @@ def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateCo
     rows = [replace(row, split=splits[row.program_id]) for row in done.rows]
     statements = sum(made.statements for _, made in done.made)
     executed = sum(made.executed for _, made in done.made)
-    figures = {
+    figures: dict[str, object] = {
         "coverage": {"statements": statements, "executed": executed},
         "slots_without_program": done.gaps,
     }
-    manifest = replace(manifest, funnel=_funnel(done), figures=figures)
+    suggesting = config.inputs != "hypothesis"
+    funnel = _funnel(done, suggesting=suggesting)
+    if suggesting:
+        figures["inputs"] = _inputs(done, funnel)
+    manifest = replace(manifest, funnel=funnel, figures=figures)
     report = compute(rows, coverage=coverage_in(figures))
     highest = [row for row in rows if row.level == max(config.wanted_levels)] or rows
     example = next((row for row in highest if row.task == "whitebox"), highest[0])
@@ -462,19 +472,48 @@ def _write(target: Path, done: _Progress, manifest: Manifest, config: GenerateCo
     )
 
 
-def _funnel(done: _Progress) -> Funnel:
+def _inputs(done: _Progress, funnel: Funnel) -> dict[str, int]:
+    """Where the inputs come from, of all programs that were run and of those that were kept."""
+    total = _total(done)
+    kept = Counter(case.kind == "model" for _, made in done.made for case in made.cases)
+    return {
+        "from_model": funnel["arguments"].kept,
+        "from_hypothesis": total.cases - total.answers - funnel["arguments"].kept,
+        "programs_filled_up": total.wanting,
+        "programs": total.answers,
+        "kept_from_model": kept[True],
+        "kept": kept.total(),
+    }
+
+
+def _total(done: _Progress) -> Tally:
     total = Tally()
     for tally in done.tallies:
         _add(total, tally)
+    return total
+
+
+def _funnel(done: _Progress, *, suggesting: bool = False) -> Funnel:
+    """`suggesting`: whether a model was to be asked for inputs."""
+    total = _total(done)
     dropped = total.dropped
     vetted = total.completions - sum(dropped.get("programs", {}).values())
     repeated = sum(dropped.get("dedup", {}).values())
     cases = total.cases - sum(dropped.get("cases", {}).values())
     asked = total.asked - sum(dropped.get("questions", {}).values())
+    suggested: tuple[Stage, ...] = ()
+    if suggesting:
+        answers = total.answers - sum(dropped.get("suggestions", {}).values())
+        lists = total.suggested - sum(dropped.get("arguments", {}).values())
+        suggested = (
+            Stage.of("suggestions", "completions", answers, dropped.get("suggestions")),
+            Stage.of("arguments", "calls", lists, dropped.get("arguments")),
+        )
     return Funnel((
         Stage.of("programs", "completions", vetted, dropped.get("programs")),
         Stage.of("executions", "programs", total.programs, dropped.get("executions")),
         Stage.of("dedup", "programs", total.programs - repeated, dropped.get("dedup")),
+        *suggested,
         Stage.of("inputs", "cases", cases, dropped.get("cases")),
         Stage.of("questions", "cases", asked, dropped.get("questions")),
         Stage.of("rows", "rows", len(done.rows), None),
@@ -486,13 +525,18 @@ def _add(total: Tally, part: Tally) -> None:
     total.programs += part.programs
     total.cases += part.cases
     total.asked += part.asked
+    total.answers += part.answers
+    total.suggested += part.suggested
+    total.wanting += part.wanting
     for stage, reasons in part.dropped.items():
         for reason, count in reasons.items():
             total.drop(stage, reason, count)
 
 
 def _to_journal(attempt: Attempt) -> dict[str, Any]:
-    tally = vars(attempt.tally)
+    # Of what does not occur nothing is said: a journal is the same where no model is asked for inputs.
+    optional = ("answers", "suggested", "wanting")
+    tally = {k: v for k, v in vars(attempt.tally).items() if v or k not in optional}
     made = attempt.made.to_json() if attempt.made else None
     return {"made": made, "next_attempt": attempt.next_attempt, "tally": tally}
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "Drawer", "Drawn", "Kind", "choose"]
 
-Kind = Literal["seed", "near", "boundary", "free"]
+Kind = Literal["seed", "model", "near", "boundary", "free"]
 
 START_SECONDS = 60.0
 """How long a child may take to start; importing Hypothesis takes 0.3 s on an idle machine."""
@@ -94,7 +94,7 @@ class Drawn:
     args: str
     """Literal text, for example `"[3, 1], sep='-'"`."""
     kind: Kind
-    """Where it comes from: the seed itself, a small change of it, a boundary value, a free draw."""
+    """Where it comes from: the seed itself, a model, a small change of it, a boundary value, a free draw."""
 
 
 @dataclass(frozen=True)
@@ -250,11 +250,28 @@ class Drawer:
         """
         if count < 1:
             raise UsageError(f"count={count!r} is not a number of cases: give at least 1")
+        reply = self._request({"args": args, "seed": seed, "count": count})
+        cases = cast("list[tuple[str, Kind]]", reply["cases"])
+        return tuple(Drawn(text, kind) for text, kind in cases)
+
+    def fitted(self, args: str, lists: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+        """For each argument list written elsewhere (its text, ""), or ("", why it is none).
+
+        It must have the type structure of `args` and no more than the length that drawn ones may have:
+        `other_types`, `long_arguments`. `lists`: canonical texts of values, one for each argument of
+        `args`, in its order. Raises as `draw`.
+        """
+        if not lists:
+            return []
+        reply = self._request({"args": args, "lists": [list(texts) for texts in lists]})
+        return [(text, why) for text, why in cast("list[list[str]]", reply["fitted"])]
+
+    def _request(self, request: dict[str, object]) -> dict[str, object]:
+        """The reply of some child. Raises `SynthError`."""
         if self._closed or os.getpid() != self._owner:
             raise SynthError(
                 "this Drawer is closed, or was made in another process: make a new one"
             )
-        request: dict[str, object] = {"args": args, "seed": seed, "count": count}
         child = self._slots.get()
         if self._closed:  # while this thread waited
             self._slots.put(child)
@@ -266,9 +283,9 @@ class Drawer:
             raise
         self._slots.put(child)
         if "error" in reply:
+            args = str(request["args"])
             raise SynthError(f"cannot vary the input {args[:200]!r}: {reply['error']}")
-        cases = cast("list[tuple[str, Kind]]", reply["cases"])
-        return tuple(Drawn(text, kind) for text, kind in cases)
+        return reply
 
     def _ask(
         self, child: _Child | None, request: dict[str, object]
@@ -334,7 +351,7 @@ class _Ranked:
         return self.case.kind != "seed", _KIND_ORDER[self.case.kind], self.case.args
 
 
-_KIND_ORDER: dict[Kind, int] = {"seed": 0, "near": 1, "free": 2, "boundary": 3}
+_KIND_ORDER: dict[Kind, int] = {"seed": 0, "model": 1, "near": 2, "free": 3, "boundary": 4}
 
 
 def choose(cases: Sequence[Case], count: int, *, exceptions: bool = False) -> tuple[Case, ...]:

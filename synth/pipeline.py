@@ -18,7 +18,7 @@ from rewards.sandbox import ExecutionResult, SandboxPool
 from synth.config import TASKS, GenerateConfig
 from synth.constraints import Constraint, unmet
 from synth.dedup import ast_shape
-from synth.errors import ProgramRejected
+from synth.errors import ConfigError, ProgramRejected
 from synth.executions import bend, gather, inside_functions, look, output_text, probe, run_traced
 from synth.inputs import Case, Drawer, Drawn, choose
 from synth.programs import Program, vet
@@ -29,11 +29,13 @@ from synth.prompts import (
     Messages,
     Prompt,
     input_prompt,
+    inputs_prompt,
     output_prompt,
     program_prompt,
     raises_prompt,
 )
 from synth.providers import Provider, Remote
+from synth.providers.suggestions import Suggested, Suggesting, read_suggestions
 from synth.questions import WHITEBOX_VERSION, Plan, ask_all, plan, preset_named, whitebox_prompt
 from synth.repairing import first_that_holds
 from synth.runs import HASH_SEEDS
@@ -53,12 +55,13 @@ STAGES = (
     "constraints.rules", "constraints.levels", "constraints",
     "prompts",
     "completions",
-    "clients.faults", "clients.servers", "clients.patience", "clients.saving", "clients.client",
-    "clients.local", "clients",
+    "clients.faults", "clients.servers", "clients.patience", "clients.waiting", "clients.saving",
+    "clients.client", "clients.local", "clients",
     "providers.base", "providers.grammar.vocabulary", "providers.grammar.terms",
     "providers.grammar.literals", "providers.grammar.scope", "providers.grammar.expressions",
     "providers.grammar.recipes", "providers.grammar.uses", "providers.grammar.blocks",
-    "providers.grammar.writer", "providers.grammar", "providers.openai", "providers",
+    "providers.grammar.writer", "providers.grammar.small", "providers.grammar", "providers.openai",
+    "providers.suggestions", "providers",
     "repairing",
     "programs",
     "plain", "tracer", "linetracer", "statements", "decoding", "traces", "states", "runs",
@@ -139,6 +142,12 @@ class Tally:
     """Input cases drawn."""
     asked: int = 0
     """Kept input cases of which questions were to be asked."""
+    answers: int = 0
+    """Answers of a model that was asked for inputs."""
+    suggested: int = 0
+    """Calls in these answers."""
+    wanting: int = 0
+    """Programs for which the model gave fewer inputs than it was to give; Hypothesis drew the rest."""
     dropped: dict[str, dict[str, int]] = field(default_factory=dict)
     """stage -> reason -> count."""
 
@@ -173,6 +182,10 @@ class Pipeline:
         self.provider = provider
         self.sandbox = sandbox
         self.drawer = drawer
+        if config.inputs != "hypothesis" and not isinstance(provider, Suggesting):
+            raise ConfigError(
+                f"--inputs is {config.inputs!r}; {provider.name} cannot be asked for any"
+            )
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -233,11 +246,7 @@ class Pipeline:
         if not self._cases(program, [Drawn(program.args, "seed")], first):
             (reason,) = first.dropped["cases"]
             raise _Unfit(f"seed_{reason}")
-        drawn = self.drawer.draw(
-            program.args,
-            seed=f"{self.config.seed}:{program.id}",
-            count=max(CASES_DRAWN, 2 * inputs),
-        )
+        drawn = self._inputs(program, max(CASES_DRAWN, 2 * inputs), tally)
         tally.cases += len(drawn)
         cases = self._cases(program, drawn, tally)
         chosen = choose(cases, inputs, exceptions=self.config.exceptions)
@@ -249,6 +258,45 @@ class Pipeline:
             raise
         tally.drop("cases", "not_chosen", len(cases) - len(chosen))
         return _made(program, chosen, specs)
+
+    def _inputs(self, program: Program, count: int, tally: Tally) -> tuple[Drawn, ...]:
+        """At most `count` input cases that have not been run yet, the seed first."""
+        seed = f"{self.config.seed}:{program.id}"
+        drawn = self.drawer.draw(program.args, seed=seed, count=count)
+        if self.config.inputs == "hypothesis":
+            return drawn
+        share = count - 1 if self.config.inputs == "model" else (count - 1) // 2
+        written = self._written(program, seed, share, tally)
+        tally.wanting += len(written) < share
+        rest = [one for one in drawn[1:] if one.args not in written]
+        cases = [drawn[0], *(Drawn(text, "model") for text in written), *rest]
+        return tuple(cases[:count])
+
+    def _written(self, program: Program, seed: str, most: int, tally: Tally) -> tuple[str, ...]:
+        """At most `most` argument lists from the model, distinct and none of them the seed's."""
+        assert isinstance(self.provider, Suggesting)
+        tally.answers += 1
+        messages = inputs_prompt(program.code, program.entry, program.args, most)
+        try:
+            found = read_suggestions(self.provider.suggest(seed, messages), program.source)
+        except ProgramRejected as why:
+            tally.drop("suggestions", why.rule)
+            return ()
+        return self._fitting(program, found, most, tally)
+
+    def _fitting(
+        self, program: Program, found: Suggested, most: int, tally: Tally
+    ) -> tuple[str, ...]:
+        tally.suggested += len(found.lists) + len(found.dropped)
+        for reason in found.dropped:
+            tally.drop("arguments", reason)
+        kept: list[str] = []
+        for text, reason in self.drawer.fitted(program.args, found.lists):
+            if reason or len(kept) == most:
+                tally.drop("arguments", reason or "surplus")
+            else:
+                kept.append(text)
+        return tuple(kept)
 
     def _hold(self, program: Program, cases: Sequence[Case], chosen: Sequence[Case]) -> None:
         """Raises `_Unfit` for the first rule that the executions show to be broken."""

@@ -1,8 +1,9 @@
 """Every text that is put to a model, each with a version id.
 
-Covers the prompt that asks for a program under a constraint, the turns that ask for a better one, those
-that rows carry (predict the output, predict an input), and the worked examples for models that continue
-text. Those of white-box rows stand with their questions (`questions/wording.py`). Does not send anything.
+Covers the prompt that asks for a program under a constraint, the turns that ask for a better one, the one
+that asks for inputs of a program, those that rows carry (predict the output, predict an input), and the
+worked examples for models that continue text. Those of white-box rows stand with their questions
+(`questions/wording.py`). Does not send anything.
 A change of wording is a new version id.
 """
 
@@ -18,6 +19,7 @@ Messages = tuple[tuple[str, str], ...]
 
 PROGRAM_VERSION = "program-1"
 REPAIR_VERSION = "repair-1"
+INPUTS_VERSION = "inputs-1"
 FEW_SHOT_VERSION = "few-shot-1"
 OUTPUT_VERSION = "output-1"
 INPUT_VERSION = "input-1"
@@ -102,6 +104,25 @@ def _complaint(constraint: Constraint, turn: Turn) -> str:
         f"{broken}{found}\n\nChange the program so that this rule and all others hold. Answer with the"
         " whole program alone, in one ```python block."
     )
+
+
+# ---------------------------------------------------------------------------------------- inputs
+
+
+def inputs_prompt(code: str, entry: str, args: str, count: int) -> Messages:
+    """Given program and one call, write `count` more calls (version id `INPUTS_VERSION`)."""
+    content = (
+        "Here is a Python program.\n\n"
+        f"```python\n{code.rstrip()}\n```\n\n"
+        f"It is called as `{entry}({args})`. Write {count} more calls with other arguments that are worth "
+        "tracing by hand. Between them they must take as many different paths through the program as "
+        "there are: each condition true and false, each loop with no, one and several rounds, boundary "
+        "values among ordinary ones. The calls must not raise an exception, and their results must "
+        f"differ.\n\nEach argument is a literal of the same type as in the call above ({VALUE_HINT}): no "
+        "variables, no computation. Keep them about as short as those above.\n\nAnswer with the calls "
+        "alone, one on each line, in one ```python block."
+    )
+    return (("system", SYSTEM), ("user", content))
 
 
 # --------------------------------------------------------------------------------------- of rows

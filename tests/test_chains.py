@@ -246,15 +246,35 @@ def test_a_chain_is_a_row_in_conversational_form(sandbox: SandboxPool) -> None:
     assert record["source"] == "narration-1"
 
 
-def test_a_row_that_lies_has_no_chain(sandbox: SandboxPool) -> None:
-    """The narration tells the real run; an answer that the grader does not accept is not kept."""
-    spec = json.loads(make_row(0).spec) | {"task": "input", "output": "[3, 6]"}
-    row = replace(make_row(0), task="input", spec=json.dumps(spec))
+@pytest.mark.parametrize("task", ["output", "input", "whitebox"])
+def test_a_row_that_lies_has_no_chain(task: str, sandbox: SandboxPool) -> None:
+    """The narration tells the real run. A grader that compares with the row would not see the lie."""
+    spec = json.loads(make_row(0).spec) | {"task": task, "output": "[3, 6]"}
+    row = replace(make_row(0), task=task, output="[3, 6]", spec=json.dumps(spec))
+    false_answer = json.loads(make_row(2).spec) | {"task": "whitebox"}
+    false_answer["questions"] = [{"kind": "visits", "line": 4, "answers": ["7"]}]
+    asking = replace(make_row(2), task="whitebox", spec=json.dumps(false_answer))
+    raising = replace(
+        make_row(3), spec=make_spec(replace(make_row(3), output=""), raises="KeyError")
+    )
     unittest = replace(make_row(1), task="unittest")
-    assert list(narrated_chains([row, unittest], sandbox)) == [
-        Dropped(row.id, "wrong"),
+    assert list(narrated_chains([row, unittest, asking, raising], sandbox)) == [
+        Dropped(row.id, "output_differs"),
         Dropped(unittest.id, "task"),
+        Dropped(asking.id, "answer_differs"),
+        Dropped(raising.id, "output_differs"),
     ]
+
+
+def test_what_a_row_says_may_be_spelled_in_another_way(sandbox: SandboxPool) -> None:
+    rows = [make_row(n, output=text) for n, text in enumerate(("[2,6]", "[2, 6.0]", "[2, x]"))]
+    assert [type(one) for one in narrated_chains(rows, sandbox)] == [Chain, Dropped, Dropped]
+    code = "def f(d):\n    return d['a']\n"
+    row = make_row(3, code=code, entry="f", args="{'b': 1}", output="")
+    right, wrong = (
+        replace(row, spec=make_spec(row, raises=name)) for name in ("KeyError", "TypeError")
+    )
+    assert [type(one) for one in narrated_chains([right, wrong], sandbox)] == [Chain, Dropped]
 
 
 # ------------------------------------------------------------------------------- from a model

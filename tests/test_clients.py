@@ -6,7 +6,9 @@ import asyncio
 import email.utils
 import json
 import os
+import re
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -24,6 +26,7 @@ from fault_server import HTML, TRANSIENT, Answer, Schedule, StubServer, serving,
 from synth.clients import Client, Fault, Outcome, Patience, Server
 from synth.clients.faults import KINDS, fault_of, prompt_was_cut
 from synth.clients.patience import Clock
+from synth.clients.waiting import Waiting
 from synth.completions import Ask, CompletionStore, Reply, Sampling
 from synth.difficulty.measuring import in_turn
 from synth.errors import ConfigError, ProviderError
@@ -65,9 +68,11 @@ class Run:
         patience: Patience = QUICK,
         *,
         offline: bool = False,
+        retry_refused: bool = False,
         clock: Clock | None = None,
         **where: Any,
     ) -> None:
+        self.retry_refused = retry_refused
         self.server = Server(**{"model": "stub", "base_url": server.base_url, **where})
         self.path, self.patience, self.offline, self.clock = path, patience, offline, clock
         self.client: Client | None = None
@@ -76,7 +81,12 @@ class Run:
         async def run() -> list[Any]:
             with CompletionStore(self.path) as store:
                 self.client = client = Client(
-                    self.server, store, self.patience, offline=self.offline, clock=self.clock
+                    self.server,
+                    store,
+                    self.patience,
+                    offline=self.offline,
+                    retry_refused=self.retry_refused,
+                    clock=self.clock,
                 )
                 try:
                     if check:
@@ -314,6 +324,228 @@ def test_the_others_wait_too_when_one_is_told_to() -> None:
         Run(server, patience=Patience(concurrency=1))(*[(ask(str(n)), [0]) for n in range(4)])
     assert seen[2] - seen[1] >= 0.3
     assert len(seen) == 5
+
+
+# ----------------------------------------------------------------- what is refused for good
+
+FINAL_KINDS = ("too_long", "filtered", "refused")
+PASSING_KINDS = (
+    "server_error",
+    "no_choices",
+    "not_json",
+    "timed_out",
+    "unavailable",
+    "rate_limited",
+)
+
+
+def refusing(kind: str) -> Any:
+    """Answers prompts that say "good", and meets all others with a fault."""
+    return lambda number, body: None if "good" in body["messages"][0]["content"] else SENT[kind]
+
+
+BRIEF = Patience(1, attempts=2, seconds=0.01, first_wait=0.002, timeout=0.4, max_failures=1.0)
+
+
+@pytest.mark.parametrize("kind", FINAL_KINDS)
+def test_what_is_refused_for_good_is_not_sent_again(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    asked = [
+        (ask("good"), [0]),
+        (ask("bad"), [0]),
+        (ask("bad good"), range(2)),
+        (ask("worse"), range(3)),
+    ]
+    with stub(script=refusing(kind)) as server:
+        first = Run(server, path, BRIEF)(*asked)
+        sent = server.requests
+        second = Run(server, path, BRIEF)
+        assert second(*asked) == first
+        assert server.requests == sent
+        assert second.client is not None
+        assert "--retry-refused" in second.client.warnings[0]
+        assert sum(second.client.faults.values()) == 0
+        # The rest of a request is asked for, with the same end.
+        Run(server, path, BRIEF)((ask("bad"), range(2)))
+        assert server.requests == sent + 1
+        server.script = None
+        again = Run(server, path, BRIEF, retry_refused=True)
+        found = again(*asked)
+        assert all(isinstance(one, Reply) for outcomes in found for one in outcomes.values())
+        assert again.client is not None
+        assert again.client.warnings == []
+    # Replayed without a server: first the refusals of another store, then what came of a second try.
+    away = Run(server, path, BRIEF, offline=True)
+    assert away(*asked) == found
+    assert told(first[1]) == [kind]
+    assert told(first[3]) == [kind] * 3
+
+
+def test_refusals_are_replayed_offline(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    asked = [(ask("good"), [0]), (ask("bad"), range(2))]
+    with stub(script=refusing("too_long")) as server:
+        first = Run(server, path, BRIEF)(*asked)
+    for again in (False, True):
+        assert Run(server, path, BRIEF, offline=True, retry_refused=again)(*asked) == first
+    with pytest.raises(ConfigError, match="--offline: 1 completions"):
+        Run(server, path, BRIEF, offline=True)((ask("bad"), range(3)))
+
+
+@pytest.mark.parametrize("kind", PASSING_KINDS)
+def test_what_may_pass_is_sent_again(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    asked = [(ask("good"), [0]), (ask("bad"), [0])]
+    with stub(script=refusing(kind)) as server:
+        first = Run(server, path, BRIEF)(*asked)
+        assert told(first[1]) == [kind]
+        server.script = None
+        (_, second) = Run(server, path, BRIEF)(*asked)
+    assert isinstance(second[0], Reply)
+
+
+@pytest.mark.parametrize("kind", FINAL_KINDS[:2])
+def test_a_server_that_answers_nobody_has_refused_nothing_for_good(
+    kind: str, tmp_path: Path
+) -> None:
+    """It may have been started with the wrong settings, and will not be asked in vain when it is right."""
+    path = tmp_path / "s.sqlite"
+    asked = [(ask(str(number)), [0]) for number in range(5)]
+    with stub(script=refusing(kind)) as server:
+        assert {told(one)[0] for one in Run(server, path, BRIEF)(*asked)} == {kind}
+        server.script = None
+        assert all(isinstance(one[0], Reply) for one in Run(server, path, BRIEF)(*asked))
+
+
+def test_in_one_run_a_request_is_refused_once(tmp_path: Path) -> None:
+    """Also where refusals of earlier runs are not believed: rows are taken up several times."""
+    path = tmp_path / "s.sqlite"
+    for retry in (False, True):
+        with stub(script=refusing("refused")) as server:
+            run = Run(server, path, BRIEF, retry_refused=retry)
+            run((ask("good"), [0]), *[(ask("bad"), [0])] * 4)
+            assert sum(body["messages"][0]["content"] == "bad" for body in server.bodies) == 1
+
+
+# ---------------------------------------------------------------------------------- waiting is told
+
+
+class Told:
+    """What a client says while it waits, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.lines: list[tuple[float, str]] = []
+
+    def __call__(self, text: str) -> None:
+        self.lines.append((time.monotonic() - self.start, text))
+
+
+def waited(server: Server, patience: Patience, *, check: bool = True) -> tuple[Told, Any]:
+    """What is told while one completion is asked for, and what came of it."""
+    told = Told()
+
+    async def run() -> Any:
+        with CompletionStore(":memory:") as store:
+            client = Client(server, store, patience, tell=told)
+            try:
+                if check:
+                    await client.check()
+                return (await client.sample(ask(), [0]))[0]
+            except ProviderError as error:
+                return error
+            finally:
+                await client.close()
+
+    return told, asyncio.run(run())
+
+
+def test_a_wait_for_a_server_that_is_away_is_told_once_and_soon() -> None:
+    with stub() as server:
+        pass  # its port is free now
+    told, end = waited(Server("stub", server.base_url), Patience(seconds=5.0, first_wait=0.2))
+    assert isinstance(end, ProviderError)
+    ((seconds, text),) = told.lines
+    assert 1.4 <= seconds < 3
+    for words in ("up to 5 s", "--patience", server.base_url, "nothing answers", "Ctrl-C"):
+        assert words in text
+
+
+def test_a_server_that_says_nothing_is_waited_for_aloud() -> None:
+    """A connection that is taken and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        told, end = waited(Server("stub", url), Patience(timeout=2.0, attempts=1, seconds=0.0))
+    assert isinstance(end, Fault)
+    ((seconds, text),) = told.lines
+    assert 1.4 <= seconds < 3
+    assert "up to 2 s" in text
+    assert "no answer yet" in text
+
+
+def test_a_server_that_comes_up_late_is_told_of_and_used() -> None:
+    with stub() as server:
+        pass
+    port = int(server.base_url.rpartition(":")[2].partition("/")[0])
+    late = StubServer(echo)
+
+    async def run() -> Any:
+        told = Told()
+        with CompletionStore(":memory:") as store:
+            where = Server("stub", f"http://127.0.0.1:{port}/v1")
+            client = Client(where, store, Patience(seconds=30, first_wait=0.1), tell=told)
+            asked = asyncio.ensure_future(_checked(client))
+            await asyncio.sleep(2.0)
+            listener = await asyncio.start_server(late.serve, "127.0.0.1", port)
+            found = await asked
+            lines = list(told.lines)
+            await asyncio.sleep(0.1)
+            await client.close()
+            listener.close()
+            return found, lines
+
+    found, lines = asyncio.run(run())
+    assert isinstance(found, Reply)
+    assert len(lines) == 1
+
+
+async def _checked(client: Client) -> Outcome:
+    await client.check()
+    return (await client.sample(ask(), [0]))[0]
+
+
+def test_a_long_wait_is_told_again_and_an_answer_ends_it() -> None:
+    async def run() -> list[tuple[float, str]]:
+        told = Told()
+        waiting = Waiting("m", 60.0, told, first=0.05, again=0.1)
+        waiting.met(Fault("server_error"))  # nothing that waiting alone helps
+        await asyncio.sleep(0.1)
+        waiting.met(Fault("unavailable", "Loading model"))
+        await asyncio.sleep(0.02)
+        waiting.met(Fault("rate_limited"))  # the same wait, for another reason
+        await asyncio.sleep(0.28)
+        waiting.over()
+        waiting.over()
+        await asyncio.sleep(0.15)
+        return told.lines
+
+    lines = [text for _, text in asyncio.run(run())]
+    assert 2 <= len(lines) <= 3
+    assert "waiting up to 60 s (--patience) for m: " in lines[0]
+    assert KINDS["rate_limited"] in lines[0]
+    assert all(re.match(r"still waiting for m, 0 s so far", text) for text in lines[1:])
+
+
+def test_ordinary_work_is_not_told_of() -> None:
+    """Long completions, and a server that is busy now and then, are the ordinary course."""
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        return (429, {"Retry-After": "0.3"}, "{}") if number == 0 else None
+
+    with stub(script=script, delay=1.7) as server:
+        told, end = waited(Server("stub", server.base_url), Patience())
+    assert isinstance(end, Reply)
+    assert told.lines == []
 
 
 # --------------------------------------------------------------- what servers ignore and refuse

@@ -16,7 +16,7 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.completions import Answered, Ask, CompletionStore, Reply, Sampling, Totals
+from synth.completions import Answered, Ask, CompletionStore, Refusal, Reply, Sampling, Totals
 from synth.errors import ConfigError, DataError, FolderError
 
 ASK = Ask("small", (("user", "What is 1 + 1?"),))
@@ -88,6 +88,49 @@ def test_neighbouring_numbers_have_neighbouring_seeds() -> None:
     seeds = [ASK.seed(number) for number in range(100)]
     assert seeds == list(range(seeds[0], seeds[0] + 100))
     assert 0 <= seeds[0] < 2**31
+
+
+refusals = st.builds(Refusal, kind=st.sampled_from(["too_long", "filtered"]), detail=st.text())
+
+
+@given(st.dictionaries(st.integers(0, 50), refusals, max_size=8), st.data())
+def test_refusals_come_back_as_they_were(known: dict[int, Refusal], data: st.DataObject) -> None:
+    with CompletionStore(":memory:") as store:
+        store.put(Answered(ASK, {}, refused=known))
+        wanted = data.draw(st.lists(st.integers(0, 55)))
+        assert store.refusals(ASK, wanted) == {n: known[n] for n in wanted if n in known}
+        assert store.refusals(Ask("large", ASK.messages), wanted) == {}
+        assert store.replies(ASK, wanted) == {}
+        assert store.totals() == Totals()
+        assert ASK.key in store
+
+
+def test_a_refusal_may_change_and_does_not_hide_a_reply(tmp_path: Path) -> None:
+    with CompletionStore(tmp_path / "s.sqlite") as store:
+        store.put(
+            Answered(ASK, {}, refused={0: Refusal("too_long", "\ud800"), 1: Refusal("refused")})
+        )
+        store.put(Answered(ASK, {}, refused={1: Refusal("filtered")}))
+        store.put(Answered(ASK, {0: Reply("a")}, 1, 1))
+    with CompletionStore(tmp_path / "s.sqlite") as store:
+        assert store.refusals(ASK, range(3)) == {
+            0: Refusal("too_long", "\ud800"),
+            1: Refusal("filtered"),
+        }
+        assert store.replies(ASK, range(3)) == {0: Reply("a")}
+        assert store.totals() == Totals(1, 1, 1, 1)
+
+
+def test_a_store_without_refusals_is_still_read(tmp_path: Path) -> None:
+    """The file of an earlier release, which knew of none."""
+    with CompletionStore(tmp_path / "s.sqlite") as store:
+        store.put(Answered(ASK, {0: Reply("a")}, 1, 1))
+    database = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+    database.execute("DROP TABLE refusals")
+    database.close()
+    with CompletionStore(tmp_path / "s.sqlite") as store:
+        assert store.replies(ASK, [0]) == {0: Reply("a")}
+        assert store.refusals(ASK, [0]) == {}
 
 
 def test_totals_by_model(tmp_path: Path) -> None:

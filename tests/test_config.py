@@ -20,7 +20,7 @@ from synth.cli import cli
 from synth.commands.generate import config_of, numbers
 from synth.commands.generate import generate as generate_command
 from synth.completions import ENDPOINTS, Sampling
-from synth.config import MAX_ATTEMPTS, MAX_ROWS, TASKS, GenerateConfig, Writer
+from synth.config import INPUT_SOURCES, MAX_ATTEMPTS, MAX_ROWS, TASKS, GenerateConfig, Writer
 from synth.constraints import MAX_DEPTH, levels, operations_of
 from synth.engine import command
 from synth.errors import ConfigError, UsageError
@@ -129,7 +129,7 @@ WRITER_CHANGES: dict[str, Any] = {
 
 def test_every_setting_is_part_of_the_digest() -> None:
     standard = GenerateConfig()
-    assert set(CHANGES) | {"provider", "writer"} == set(vars(standard))
+    assert set(CHANGES) | {"provider", "writer", "inputs"} == set(vars(standard))
     digests = {config_digest(standard.resolved())}
     for name, value in CHANGES.items():
         digests.add(config_digest(GenerateConfig(**{name: value}).resolved()))
@@ -145,6 +145,8 @@ def test_every_setting_of_a_writer_is_part_of_the_digest_and_no_address_is() -> 
     assert len({config_digest(config.resolved()) for config in configs}) == len(every)
     resolved = configs[0].resolved()
     assert json.loads(json.dumps(resolved)) == resolved
+    sources = [replace(configs[0], inputs=inputs) for inputs in INPUT_SOURCES]
+    assert len({config_digest(config.resolved()) for config in sources}) == len(INPUT_SOURCES)
     assert "http" not in json.dumps(resolved)
     assert "key" not in json.dumps(resolved)
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,53 @@ def test_nothing_kept_is_told_with_the_figures(command: Command, tmp_path: Path)
     assert done.returncode == 1
     assert "too_easy" in done.stdout
     assert "no row is kept" in done.stderr
+
+
+def test_a_server_that_is_away_is_waited_for_aloud(command: Command) -> None:
+    """Within about three seconds it says what for, how long at most, and how to stop; once."""
+    started = time.monotonic()
+    away = ("rows", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--patience", "4")
+    done = command(*away)
+    assert done.returncode == 1
+    (line,) = [text for text in done.stderr.splitlines() if "waiting" in text]
+    for words in ("m at http://127.0.0.1:9/v1", "up to 4 s (--patience)", "Ctrl-C stops"):
+        assert words in line
+    assert time.monotonic() - started < 10
+    assert done.stdout == ""
+
+
+def test_what_a_server_refused_for_good_is_sent_again_on_demand(
+    command: Command, tmp_path: Path
+) -> None:
+    rows = list(read_rows(tmp_path / "rows"))
+    skilled = Skilled(rows)
+    skilled.skill = lambda row: 0.0  # type: ignore[method-assign]
+    long = {"\n\n".join(text for _, text in row.prompt) for row in rows[1::10]}
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        prompt = "\n\n".join(message["content"] for message in body["messages"])
+        refused = '{"error": {"message": "maximum context length is 2048 tokens"}}'
+        return (400, {}, refused) if prompt in long else None
+
+    with serving(StubServer(skilled, script=script)) as server:
+        words = ("rows", "--model", "stub", "--base-url", server.base_url)
+        first = command(*words, "--json")
+        assert first.returncode == 0, first.stderr
+        files = [path.read_bytes() for path in sorted((tmp_path / "rows-hard" / "data").iterdir())]
+        sent = server.requests
+        second = command(*words, "--overwrite", "--json")
+        assert server.requests == sent
+        assert "--retry-refused" in second.stderr
+        offline = command(*words, "--overwrite", "--json", "--offline")
+        assert offline.returncode == 0, offline.stderr
+        again = [path.read_bytes() for path in sorted((tmp_path / "rows-hard" / "data").iterdir())]
+        assert again == files
+        server.script = None
+        third = command(*words, "--overwrite", "--json", "--retry-refused")
+    kept = [json.loads(done.stdout)["rows"] for done in (first, second, offline, third)]
+    assert kept == [36, 36, 36, 40]
+    verdicts = [json.loads(done.stdout)["figures"]["verdicts"] for done in (first, second)]
+    assert verdicts == [{"kept": 36, "too_long": 4}] * 2
 
 
 def test_rows_that_the_server_failed_end_with_status_1(command: Command, tmp_path: Path) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Environment
+from conftest import environment_in
 from fault_server import Schedule, StubServer, serving
+from lives import Lives, warm
 from programming import CONFIG, WORDS, GrammarModel, files, made
 
 from synth.completions import CompletionStore
@@ -90,18 +91,18 @@ def test_a_prompt_that_is_refused_is_dropped_by_name(tmp_path: Path) -> None:
     assert len(list(read_rows(tmp_path / "rows"))) == 12
 
 
-def start(folder: Path, server: StubServer, environment: Environment) -> subprocess.Popen[str]:
+@pytest.fixture(scope="module")
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+    """Starts the command line in processes of its own."""
+    home = tmp_path_factory.mktemp("home")
+    with warm(environment_in(home), home / "log") as found:
+        yield found
+
+
+def words_for(folder: Path, server: StubServer) -> list[str]:
     words = ["generate", *WORDS, "--base-url", server.base_url, "--out", str(folder)]
     words += ["--jobs", "1", "--concurrency", str(CONCURRENCY)]
-    if folder.exists():
-        words.append("--resume")
-    return subprocess.Popen(
-        [sys.executable, "-m", "synth", *words],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return [*words, "--resume"] if folder.exists() else words
 
 
 def kept(folder: Path) -> set[int]:
@@ -114,19 +115,19 @@ def kept(folder: Path) -> set[int]:
 
 
 def test_killed_again_and_again_it_writes_the_same_rows_and_pays_once(
-    undisturbed: Path, tmp_path: Path, environment: Environment
+    undisturbed: Path, tmp_path: Path, lives: Lives
 ) -> None:
     folder = tmp_path / "rows"
     with serving(StubServer(GrammarModel(CONFIG, spoil), delay=0.1)) as server:
         for life in range(4):
             paid, before = kept(folder), len(server.given)
-            process = start(folder, server, environment)
+            process = lives.start(words_for(folder, server))
             if life < 3:
-                while len(server.given) < before + 1 + life % 2 and process.poll() is None:
+                while len(server.given) < before + 1 + life % 2 and not process.over:
                     time.sleep(0.002)
                 process.kill()
-            _, errors = process.communicate(timeout=100)
-            assert process.returncode == (-signal.SIGKILL if life < 3 else 0), errors
+            status, printed = process.end()
+            assert status == (-signal.SIGKILL if life < 3 else 0), printed
             assert {seed for _, seed in server.given[before:]} & paid == set()
             assert len(paid) >= (life > 1)
         given = Counter(server.given)
@@ -137,19 +138,17 @@ def test_killed_again_and_again_it_writes_the_same_rows_and_pays_once(
     assert read_manifest(folder).run["command"] == read_manifest(undisturbed).run["command"]
 
 
-def test_control_c_ends_the_waiting_and_says_how_to_go_on(
-    tmp_path: Path, environment: Environment
-) -> None:
+def test_control_c_ends_the_waiting_and_says_how_to_go_on(tmp_path: Path, lives: Lives) -> None:
     folder = tmp_path / "rows"
     with serving(StubServer(GrammarModel(CONFIG), delay=30.0)) as server:
-        process = start(folder, server, environment)
-        while not server.requests and process.poll() is None:
+        process = lives.start(words_for(folder, server))
+        while not server.requests and not process.over:
             time.sleep(0.01)
         time.sleep(0.3)
         started = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        os.kill(process.pid, signal.SIGINT)
+        status, printed = process.end(20)
         assert time.monotonic() - started < 8
-    assert process.returncode == 130, errors
-    assert "--resume" in errors
-    assert "Traceback" not in errors
+    assert status == 130, printed
+    assert "--resume" in printed
+    assert "Traceback" not in printed

@@ -10,6 +10,7 @@ import ast
 import functools
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -38,6 +39,9 @@ from synth.errors import ConfigError, ProviderError
 from synth.programs import extract
 from synth.prompts import Prompt, program_prompt
 from synth.providers import Provider, provider
+from synth.providers.grammar.small import Language, write_small
+from synth.providers.grammar.vocabulary import Names
+from synth.seeds import rng
 from synth.source import Source, read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -320,3 +324,76 @@ def test_optional_rules_are_refused_and_not_ignored(extra: str) -> None:
 def test_unknown_providers_are_named_with_what_is_known() -> None:
     with pytest.raises(ConfigError, match=r"'gramar'.*expected one of.*'grammar'"):
         provider("gramar")
+
+
+# ---------------------------------------------------------------------------------------------
+# The small language.
+
+
+def small(count: int, language: Language = Language(), name: str = "small") -> list[Source]:  # noqa: B008
+    return [read(write_small(language, rng(name, str(number)))) for number in range(count)]
+
+
+SMALL_LINES = re.compile(
+    r"def f\(a\):|    return [abcdst]|    if [abcd] < [2-8]:|    else:|    for i in \[[1-3](, [1-3]){1,2}\]:"
+    r"|    (    )?[abcd] (=( [abcd] [+-])? [0-9]|[+-]= [1-4])|        [abcd] \+= i"
+    r"|    [st] = '[pqr]{1,2}'|    [st] \+= '[pqr]'"
+)
+
+
+def test_small_programs_hold_nothing_but_their_language() -> None:
+    kinds: Counter[str] = Counter()
+    for source in small(600):
+        lines = source.code.splitlines()
+        assert len(lines) <= 1 + Language().max_lines
+        for line in lines:
+            assert SMALL_LINES.fullmatch(line), source.code
+        assert source.args in map(str, range(10))
+        assert max(map(len, source.nests), default=0) <= 1
+        kinds.update(type(node).__name__ for node in ast.walk(source.tree))
+    assert min(kinds[kind] for kind in ("If", "For", "AugAssign")) > 100
+
+
+def test_small_programs_read_what_was_bound_before() -> None:
+    """On every way through: a block only changes what there is already."""
+    for source in small(300):
+        known = {"a"}
+        for node in source.functions["f"].body:
+            if isinstance(node, ast.For):
+                known.add("i")
+            for name in ast.walk(node):
+                if isinstance(name, ast.Name):
+                    assert not isinstance(name.ctx, ast.Load) or name.id in known, source.code
+            inner = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+            bound = {name.id for name in inner if isinstance(name.ctx, ast.Store)}
+            if isinstance(node, (ast.If, ast.For)):
+                assert bound <= known, source.code
+            known |= bound
+            known -= {"i"}
+
+
+def test_a_language_is_what_its_fields_say() -> None:
+    names = Names({"int": ("x",)}, {"int": ("y",), "str": ("z",)}, {}, ("k",))
+    language = Language(
+        names=names, entry="g", kinds={"int": 1, "for": 1}, statements=(5,), max_lines=9,
+        operators="*", operands=(7, 7), items=(5, 6), passes=(4,),
+    )  # fmt: skip
+    for source in small(60, language):
+        found = {name.id for name in ast.walk(source.tree) if isinstance(name, ast.Name)}
+        assert found <= {"x", "y", "k"}
+        assert source.entry == "g"
+        assert not any(isinstance(node, (ast.If, ast.Sub)) for node in ast.walk(source.tree))
+        assert len(source.code.splitlines()) <= 10
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.List):
+                assert [type(each) for each in node.elts] == [ast.Constant] * 4
+            if isinstance(node, ast.BinOp):
+                assert isinstance(node.op, ast.Mult)
+                assert ast.unparse(node.right) == "7"
+
+
+def test_the_seed_alone_decides_about_small_programs() -> None:
+    codes = [source.code for source in small(200)]
+    assert codes == [source.code for source in small(200)]
+    assert len(set(codes)) >= 190
+    assert codes != [source.code for source in small(200, name="other")]

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from synth.clients.faults import HOPELESS, Fault, fault_of, prompt_was_cut, read
+from synth.clients.faults import FINAL, HOPELESS, Fault, fault_of, prompt_was_cut, read
 from synth.clients.patience import Clock, Patience, retrying
 from synth.clients.saving import Saver
 from synth.clients.servers import Outcome, Server, advice
-from synth.completions import Answered, Ask, CompletionStore, Reply
+from synth.clients.waiting import Tell, Waiting, quiet
+from synth.completions import Answered, Ask, CompletionStore, Refusal, Reply
 from synth.errors import ConfigError, ProviderError, closest
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ __all__ = ["Client"]
 
 ENOUGH = 20
 """Requests (or completions) after which a share of them says something about the run."""
+CONNECT_SECONDS = 10.0
+"""How long a connection may take to come about; an address that swallows packets never answers."""
+LIST_SECONDS = 30.0
+"""How long the list of models may take: a server that has it in memory needs milliseconds."""
 
 
 class Client:
@@ -45,21 +50,31 @@ class Client:
         patience: Patience | None = None,
         *,
         offline: bool = False,
+        retry_refused: bool = False,
+        tell: Tell = quiet,
         clock: Clock | None = None,
     ) -> None:
+        """`retry_refused`: send again what the server has refused for good in an earlier run. `tell` is
+        called with a sentence when the server keeps the run waiting."""
         self.server = server
         self.store = store
         self.patience = patience or Patience()
         self.offline = offline
+        self.retry_refused = retry_refused
         self.warnings: list[str] = []
         self.faults: Counter[str] = Counter()
         """Faults by kind, attempts that were repeated included."""
         self._clock = clock or Clock()
         self._api: AsyncOpenAI | None = None
         self._saver = Saver(store)
+        self._waiting = Waiting(self._name(), self.patience.seconds, tell)
         self._slots = asyncio.Semaphore(self.patience.concurrency)
         self._first = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._refused: dict[str, dict[int, Refusal]] = {}
+        """What the server has refused for good in this run, by key and number."""
+        self._unkept: list[Answered] = []
+        """Of that, what is kept as soon as the server has answered anything."""
         self._rest_until = 0.0
         self._proven = False
         self._ended: ProviderError | None = None
@@ -77,12 +92,11 @@ class Client:
         with `offline` a `ConfigError` if anything is missing."""
         lock = self._locks.setdefault(ask.key, asyncio.Lock())
         async with lock:  # who asks the same at the same time finds it in the store
-            known: dict[int, Reply] = {}
-            if ask.key in self.store:
+            found: dict[int, Outcome] = {}
+            if ask.key in self.store or ask.key in self._refused:
                 # The store may be waiting for the disk; the event loop must not.
-                known = await asyncio.to_thread(self.store.replies, ask, numbers)
-            missing = [number for number in numbers if number not in known]
-            found: dict[int, Outcome] = dict(known)
+                found = await asyncio.to_thread(self._kept_outcomes, ask, numbers)
+            missing = [number for number in numbers if number not in found]
             if missing and self.offline:
                 raise ConfigError(
                     f"--offline: {len(missing)} completions of {ask.model!r} that this run needs are not"
@@ -104,7 +118,9 @@ class Client:
         """
         if self.offline:
             return
+        self._waiting.expects(self.patience.attempts * self._list_seconds)
         outcome: Any = await retrying(self.patience, "models", self._clock.sleep)(self._list_models)
+        self._waiting.over()
         if isinstance(outcome, Fault):
             if outcome.kind in ("unreachable", "denied", "unavailable"):
                 raise ProviderError(f"{self._name()}: {outcome}. {advice(outcome)}")
@@ -122,11 +138,23 @@ class Client:
 
     async def close(self) -> None:
         """Keep what has been answered and let go of the connections."""
+        self._waiting.over()
         await self.drain()
         if self._api is not None:
             await self._api.close()
 
     # --- completions ----------------------------------------------------------------------
+
+    def _kept_outcomes(self, ask: Ask, numbers: Sequence[int]) -> dict[int, Outcome]:
+        """What the store holds of a request: replies, and ends that are final."""
+        found: dict[int, Outcome] = dict(self.store.replies(ask, numbers))
+        refusals = dict(self._refused.get(ask.key, {}))
+        if not self.retry_refused or self.offline:
+            earlier = self.store.refusals(ask, [n for n in numbers if n not in found])
+            if earlier.keys() - refusals.keys() and _REFUSED_BEFORE not in self.warnings:
+                self._warn(_REFUSED_BEFORE)
+            refusals = earlier | refusals
+        return {n: Fault(one.kind, one.detail) for n, one in refusals.items()} | found
 
     async def _fetch(self, ask: Ask, numbers: Sequence[int]) -> dict[int, Outcome]:
         found: dict[int, Outcome] = {}
@@ -167,8 +195,26 @@ class Client:
                 outcome = self._settled(await self._repeat(ask, first, count), count)
                 if self._proven:
                     self.store.keep_note(_worked(ask), "yes")
+                await self._keep_refusals(ask, range(first, first + count), outcome)
                 return outcome
-        return self._settled(await self._repeat(ask, first, count), count)
+        outcome = self._settled(await self._repeat(ask, first, count), count)
+        await self._keep_refusals(ask, range(first, first + count), outcome)
+        return outcome
+
+    async def _keep_refusals(
+        self, ask: Ask, numbers: Sequence[int], outcome: dict[int, Reply] | Fault
+    ) -> None:
+        """Keep an end that the same request would meet again."""
+        # A refusal of several may be about n; then the completions are asked for one by one.
+        about_n = isinstance(outcome, Fault) and outcome.kind == "refused" and len(numbers) > 1
+        if isinstance(outcome, Fault) and outcome.kind in FINAL and not about_n:
+            refused = dict.fromkeys(numbers, Refusal(outcome.kind, outcome.detail))
+            self._refused.setdefault(ask.key, {}).update(refused)
+            self._unkept.append(Answered(ask, {}, refused=refused))
+        # A server that answers nobody may refuse all requests alike, for what it was started with.
+        if self._unkept and self._final["answered"]:
+            unkept, self._unkept = self._unkept, []
+            await asyncio.gather(*map(self._saver.save, unkept))
 
     async def _repeat(self, ask: Ask, first: int, count: int) -> dict[int, Reply] | Fault:
         rule = retrying(self.patience, f"{ask.key}:{first}", self._clock.sleep)
@@ -245,12 +291,14 @@ class Client:
             if self._ended is not None:
                 raise self._ended
             try:
-                response = await self._send(ask, seed, count)
+                with self._waiting.under_way():
+                    response = await self._send(ask, seed, count)
             except Exception as error:
                 fault = fault_of(error, now=time.time())
                 if fault is None:
                     raise
                 return self._met(fault)
+        self._waiting.over()
         found = read(response, count, seed)
         if isinstance(found, Fault):
             return self._met(found)
@@ -279,6 +327,7 @@ class Client:
 
     def _met(self, fault: Fault) -> Fault:
         self.faults[fault.kind] += 1
+        self._waiting.met(fault)
         if fault.retry_after and fault.retry_after <= self.patience.seconds:
             until = self._clock.now() + fault.retry_after
             self._rest_until = max(self._rest_until, until)
@@ -312,11 +361,12 @@ class Client:
 
     async def _list_models(self) -> list[str] | Fault:
         try:
-            page = await self._client().models.list()
+            page = await self._client().models.list(timeout=self._limits(self._list_seconds))
         except Exception as error:
             fault = fault_of(error, now=time.time())
             if fault is None:
                 raise
+            self._waiting.met(fault)
             return fault
         listed = getattr(page, "data", None) or []
         return [str(model.id) for model in listed if getattr(model, "id", None)]
@@ -328,16 +378,31 @@ class Client:
             self._api = AsyncOpenAI(
                 base_url=self.server.base_url,
                 api_key=self.server.api_key or "none",
-                timeout=self.patience.timeout,
+                timeout=self._limits(self.patience.timeout),
                 max_retries=0,
             )
         return self._api
+
+    @property
+    def _list_seconds(self) -> float:
+        return min(self.patience.timeout, LIST_SECONDS)
+
+    def _limits(self, seconds: float) -> Any:
+        from openai import Timeout
+
+        return Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
 
     def _warn(self, text: str) -> None:
         self.warnings.append(text)
 
     def _name(self) -> str:
         return f"{self.server.model} at {self.server.base_url}"
+
+
+_REFUSED_BEFORE = (
+    "the server refused some requests for good in an earlier run; they are not sent again (if it has been"
+    " started with other settings since, --retry-refused sends them)"
+)
 
 
 def _worked(ask: Ask) -> str:

@@ -43,6 +43,9 @@ PASSING = PATIENT | {"reset", "timed_out", "server_error", "not_json", "no_choic
 """Worth another attempt."""
 OF_THE_PROMPT = frozenset(("too_long", "prompt_cut", "filtered"))
 """True of one prompt, whatever the state of the server."""
+FINAL = OF_THE_PROMPT - {"prompt_cut"} | {"refused"}
+"""The same request would meet the same end: kept in the store, as long as the server answers others. A
+prompt that was cut is not among them because its replies are kept, and show it each time."""
 HOPELESS = frozenset(("denied", "not_found"))
 """True of every request of the run."""
 
@@ -87,6 +90,9 @@ def fault_of(error: Exception, *, now: float = 0.0) -> Fault | None:
     """
     names = {kind.__name__ for kind in type(error).__mro__}
     if "APITimeoutError" in names:
+        # No connection came about: nothing was asked of the server yet, unlike a slow answer.
+        if type(error.__cause__).__name__ == "ConnectTimeout":
+            return Fault("unreachable", "no connection in time")
         return Fault("timed_out", _short(error))
     if "APIStatusError" in names:
         return _of_status(error, now)

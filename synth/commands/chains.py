@@ -122,7 +122,7 @@ def asking_of(settings: dict[str, Any], origin: Path) -> Asking | None:
     from pathlib import Path
 
     from synth.chain_files import Asking
-    from synth.commands.difficulty import patience_of, server_of
+    from synth.commands.difficulty import patience_of, server_of, tell
     from synth.completions import Sampling
     from synth.difficulty.filtering import store_beside
 
@@ -141,6 +141,8 @@ def asking_of(settings: dict[str, Any], origin: Path) -> Asking | None:
         tries=settings["tries"],
         patience=patience_of(settings),
         offline=settings["offline"],
+        retry_refused=settings["retry_refused"],
+        tell=tell,
     )
 
 

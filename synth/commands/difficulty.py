@@ -44,6 +44,8 @@ def server_options(command: Any) -> Any:
         click.option("--max-failures", type=float, default=0.2, show_default=True, metavar="SHARE",
                      help="Share of requests that may fail before the run stops."),
         click.option("--offline", is_flag=True, help="Ask nothing; use what has been answered."),
+        click.option("--retry-refused", is_flag=True,
+                     help="Send again what the server has refused for good, such as long prompts."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -215,6 +217,8 @@ def access_of(settings: dict[str, Any], model: str) -> Access:
         solver=solver,
         patience=patience_of(settings),
         offline=settings["offline"],
+        retry_refused=settings["retry_refused"],
+        tell=tell,
     )
 
 
@@ -295,6 +299,15 @@ def spent(totals: Any, cost: tuple[float, float] | None) -> str:
     return text if cost is None else f"{text}, about {totals.cost(*cost):.2f}"
 
 
+def tell(text: str) -> None:
+    """A sentence on standard error, above a progress bar if there is one; from any thread."""
+    import sys
+
+    from tqdm import tqdm
+
+    tqdm.write(text, file=sys.stderr)
+
+
 def warn(warnings: Iterable[str]) -> None:
     """What a user should know, on standard error."""
     for warning in warnings:
@@ -309,9 +322,11 @@ def judge(ctx: click.Context, done: Filtered, max_failures: float, again: str) -
     if not done.rows:
         raise none_kept(done)
     if done.failed_share > max_failures:
+        refused = done.figures.verdicts.get("refused", 0)
+        also = f" (and --retry-refused, for the {refused} that it refused)" if refused else ""
         click.echo(
             f"error: {done.failed_share:.0%} of the rows could not be measured; give the same command"
-            f" with {again} to ask again for what is missing",
+            f" with {again}{also} to ask again for what is missing",
             err=True,
         )
         ctx.exit(1)

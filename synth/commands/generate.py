@@ -141,6 +141,13 @@ def evaluator_options(command: Any) -> Any:
     help="Input cases kept of each program.",
 )
 @click.option(
+    "--inputs",
+    default="hypothesis",
+    show_default=True,
+    metavar="SOURCE",
+    help="Who varies them: hypothesis, model (with --provider openai), or both.",
+)
+@click.option(
     "--exceptions",
     is_flag=True,
     help="Keep input cases whose call raises; they are asked for the exception, as output rows.",
@@ -159,8 +166,9 @@ def generate(
     run in a sandbox on several inputs each, and stored as rows: what a call returns together with what
     happens on the way (whitebox), an input that gives an output (input), or the output alone (output).
 
-    With --provider openai a model writes the programs. Its answers are kept in a file as they arrive, so a
-    run that was killed pays for none of them twice. With --evaluator-model the rows are measured as
+    With --provider openai a model writes the programs, and with --inputs model (or both) inputs for them
+    as well. Its answers are kept in a file as they arrive, so a run that was killed pays for none of them
+    twice. With --evaluator-model the rows are measured as
     by synth difficulty, and those that are hard enough are written to OUT-hard as well.
     """
     import json
@@ -213,6 +221,7 @@ def config_of(settings: dict[str, Any]) -> GenerateConfig:
         inputs_per_program=settings["inputs_per_program"],
         tasks=tuple(names(settings["tasks"])),
         questions=settings["questions"],
+        inputs=settings["inputs"],
         exceptions=settings["exceptions"],
     )
 
@@ -243,7 +252,7 @@ def reach_of(settings: dict[str, Any]) -> Reach:
     import os
     from pathlib import Path
 
-    from synth.commands.difficulty import patience_of
+    from synth.commands.difficulty import patience_of, tell
     from synth.engine import Reach
 
     return Reach(
@@ -252,6 +261,8 @@ def reach_of(settings: dict[str, Any]) -> Reach:
         patience=patience_of(settings),
         offline=settings["offline"],
         store=Path(settings["store"]) if settings["store"] else None,
+        retry_refused=settings["retry_refused"],
+        tell=tell,
     )
 
 
@@ -328,7 +339,7 @@ def _holds(target: Path, config: GenerateConfig, wanted: DifficultyConfig) -> bo
 
 def evaluator_access(settings: dict[str, Any], wanted: DifficultyConfig) -> Access:
     """How evaluator and solver are reached. A key goes to no other server than the one it was given for."""
-    from synth.commands.difficulty import patience_of, server_of
+    from synth.commands.difficulty import patience_of, server_of, tell
     from synth.difficulty.filtering import Access
     from synth.errors import ConfigError
 
@@ -348,6 +359,8 @@ def evaluator_access(settings: dict[str, Any], wanted: DifficultyConfig) -> Acce
         solver=solver,
         patience=patience_of(settings),
         offline=settings["offline"],
+        retry_refused=settings["retry_refused"],
+        tell=tell,
     )
 
 
@@ -476,6 +489,13 @@ def summarise(
     if without:
         click.echo(
             f"  {without} constraints gave no program in the attempts allowed and were passed over"
+        )
+    inputs = manifest.figures.get("inputs")
+    if isinstance(inputs, dict):
+        click.echo(
+            f"  {inputs['from_model']:,} inputs were written by the model, {inputs['from_hypothesis']:,}"
+            f" drawn by Hypothesis ({inputs['programs_filled_up']:,} of {inputs['programs']:,} programs were"
+            f" filled up); of the {inputs['kept']:,} kept {inputs['kept_from_model']:,} are the model's"
         )
     if asked := finished.asked:
         totals = asked.totals

@@ -23,7 +23,7 @@ from pathlib import Path
 from rewards.row import Row
 from rewards.sandbox import SandboxPool
 from synth.card import render_card
-from synth.clients import Asker, Client, Patience, Server
+from synth.clients import Asker, Client, Patience, Server, Tell, quiet
 from synth.clients.faults import KINDS, OF_THE_PROMPT
 from synth.completions import CompletionStore, Totals
 from synth.dataset import read_manifest, read_rows, write_dataset
@@ -66,6 +66,10 @@ class Access:
     solver: Server | None = None
     patience: Patience = PATIENCE
     offline: bool = False
+    retry_refused: bool = False
+    """Send again what a server has refused for good in an earlier run."""
+    tell: Tell = quiet
+    """Called with a sentence when a server keeps the run waiting."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ async def _measure(
 ) -> tuple[list[Label], Counter[str], list[str]]:
     clients: list[Asker] = [_asker(access.evaluator, config, store, access)]
     if access.solver is not None:
-        clients.append(Client(access.solver, store, access.patience, offline=access.offline))
+        clients.append(_client(access.solver, store, access))
     try:
         for client in clients:
             await client.check()
@@ -171,10 +175,21 @@ def _asker(
     evaluator: Server | Path, config: DifficultyConfig, store: CompletionStore, access: Access
 ) -> Asker:
     if isinstance(evaluator, Server):
-        return Client(evaluator, store, access.patience, offline=access.offline)
+        return _client(evaluator, store, access)
     from synth.clients.local import LocalModel
 
     return LocalModel(evaluator, store)
+
+
+def _client(server: Server, store: CompletionStore, access: Access) -> Client:
+    return Client(
+        server,
+        store,
+        access.patience,
+        offline=access.offline,
+        retry_refused=access.retry_refused,
+        tell=access.tell,
+    )
 
 
 def _suspicions(figures: tables.Figures) -> list[str]:

@@ -1,9 +1,10 @@
 """Programs from a model: the provider that asks any OpenAI-compatible server.
 
-Covers the request for a program, follow-up turns that name a broken rule, and the bridge from the threads
-of a run to the one event loop of the client. Every completion goes through the completion store, so an
-interrupted run pays for nothing twice. Does not look at what comes back: prose and several code blocks are
-the matter of `synth.programs`. Does not import `openai` itself (`synth.clients` does, on use).
+Covers the request for a program, follow-up turns that name a broken rule, the wish for inputs, and the
+bridge from the threads of a run to the one event loop of the client. Every completion goes through the
+completion store, so an interrupted run pays for nothing twice. Does not look at what comes back: prose and
+several code blocks are the matter of `synth.programs` and `suggestions.py`. Does not import `openai` itself
+(`synth.clients` does, on use).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from synth.clients import Client, Fault, Outcome, Patience, Server
+from synth.clients import Client, Fault, Outcome, Patience, Server, Tell, quiet
 from synth.clients.faults import OF_THE_PROMPT
 from synth.completions import Ask, CompletionStore, Sampling
 from synth.errors import ConfigError, ProgramRejected, ProviderError
@@ -32,7 +33,8 @@ T = TypeVar("T")
 class OpenAIProvider:
     """See `synth.providers.Provider`. Any number of threads may ask; `close` ends their waiting.
 
-    `repairs`: follow-up turns that a caller may ask for after a rejected completion, 0 to 5.
+    `repairs`: follow-up turns that a caller may ask for after a rejected completion, 0 to 5. The other
+    settings are those of `synth.clients.Client`.
     """
 
     def __init__(
@@ -44,6 +46,8 @@ class OpenAIProvider:
         patience: Patience | None = None,
         repairs: int = 0,
         offline: bool = False,
+        retry_refused: bool = False,
+        tell: Tell = quiet,
     ) -> None:
         if not 0 <= repairs <= MAX_REPAIRS:
             raise ConfigError(f"--repair is {repairs}; expected 0 to {MAX_REPAIRS}")
@@ -59,7 +63,9 @@ class OpenAIProvider:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="provider", daemon=True)
         self._thread.start()
-        self._client = Client(server, store, patience, offline=offline)
+        self._client = Client(
+            server, store, patience, offline=offline, retry_refused=retry_refused, tell=tell
+        )
         self._closed = False
         self._lock = threading.Lock()
 
@@ -93,6 +99,17 @@ class OpenAIProvider:
         """Another completion, after what was wrong with those before has been said. Raises as above."""
         ask = self._ask(prompt, repair_messages(prompt, turns))
         return self._completion(prompt, self._wait(self._submit(self._drawn(ask))))
+
+    def suggest(self, key: str, messages: Messages) -> str:
+        """The answer to a wish for inputs, see `synth.providers.suggestions`. Raises as `complete`."""
+        ask = Ask(
+            self._server.model,
+            messages,
+            self._sampling,
+            self._server.endpoint,
+            salt=f"inputs:{key}",
+        )
+        return self._text(self._wait(self._submit(self._drawn(ask))))
 
     def prefetch(self, prompts: Sequence[Prompt]) -> None:
         """Send for completions that will be asked for soon; does not wait and raises nothing.
@@ -149,6 +166,9 @@ class OpenAIProvider:
         )
 
     def _completion(self, prompt: Prompt, outcome: Outcome) -> Completion:
+        return Completion(prompt.id, self._text(outcome), self.name)
+
+    def _text(self, outcome: Outcome) -> str:
         if isinstance(outcome, Fault):
             # A request that is refused while others are not: waiting will not change that.
             if outcome.kind in OF_THE_PROMPT or outcome.kind == "refused":
@@ -163,4 +183,4 @@ class OpenAIProvider:
             raise ProgramRejected("filtered", "the server's content filter cut the completion")
         if outcome.text is None:
             raise ProgramRejected("no_content", "the completion holds reasoning at most")
-        return Completion(prompt.id, outcome.text, self.name)
+        return outcome.text

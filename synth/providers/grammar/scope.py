@@ -34,6 +34,7 @@ class Scope:
     rng: random.Random
     taken: set[str]
     variables: list[Variable] = field(default_factory=list)
+    names: vocabulary.Names = vocabulary.ORDINARY
 
     def fresh(self, pool: Iterable[str]) -> str:
         """A name of `pool` that is not taken, or one with a number; taken from then on."""
@@ -55,23 +56,24 @@ class Scope:
 
     def parameter(self, term: TypeTerm) -> Variable:
         """A new parameter with a name that suits its type."""
-        pool = vocabulary.PARAMETERS.get(str(term)) or vocabulary.PARAMETERS.get(term.name)
+        pools = self.names.parameters
+        pool = pools.get(str(term)) or pools.get(term.name)
         return self.add(self.fresh(pool or vocabulary.FALLBACK), term, "param")
 
     def local(self, term: TypeTerm, role: Role = "local") -> Variable:
         """A new local variable with a name that suits its type."""
-        pool = vocabulary.STATES.get(term.name) or vocabulary.STATES["object"]
+        pool = self.names.states.get(term.name) or self.names.states["object"]
         return self.add(self.fresh(pool), term, role)
 
     def item(self, term: TypeTerm, *, char: bool = False) -> Variable:
         """A new loop variable for elements of a type."""
         key = "char" if char else term.name
-        pool = vocabulary.ITEMS.get(key) or vocabulary.ITEMS["object"]
+        pool = self.names.items.get(key) or self.names.items["object"]
         return self.add(self.fresh(pool), term, "item", char=char)
 
     def index(self, term: TypeTerm) -> Variable:
         """A new loop counter."""
-        return self.add(self.fresh(vocabulary.INDEXES), term, "index")
+        return self.add(self.fresh(self.names.indexes), term, "index")
 
     def where(self, test: Callable[[Variable], bool]) -> list[Variable]:
         """Variables that pass, nearest (latest) first."""

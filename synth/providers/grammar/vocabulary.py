@@ -6,6 +6,9 @@ are made of. Does not decide where a name is used (`scope.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "int": ("limit", "step", "offset", "factor", "threshold", "bound", "shift", "rounds", "quota"),
     "float": ("rate", "weight", "ratio", "price", "margin", "scale"),
@@ -61,6 +64,20 @@ ITEMS: dict[str, tuple[str, ...]] = {
 """Names of loop variables by the type of the element; `char` is a string that came from a string."""
 
 INDEXES = ("i", "j", "k", "position", "turn")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What variables are called: pools by the name of a type."""
+
+    parameters: Mapping[str, tuple[str, ...]]
+    states: Mapping[str, tuple[str, ...]]
+    items: Mapping[str, tuple[str, ...]]
+    indexes: tuple[str, ...]
+
+
+ORDINARY = Names(PARAMETERS, STATES, ITEMS, INDEXES)
+"""The names of all programs that are written for a constraint."""
 
 VERBS = (
     "collect", "measure", "combine", "tally", "rank", "encode", "filter", "merge", "scan", "score", "group",

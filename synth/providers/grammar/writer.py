@@ -67,10 +67,10 @@ def write_program(constraint: Constraint, rng: random.Random) -> str:
     head = "".join(f"import {name}\n" for name in sorted(modules)) + "\n"
     arguments = ", ".join(literal(v.term, rng) for v in entry.parameters)
     text = head + "\n\n".join(parts) + f"\n\nprint({name}({arguments}))\n"
-    return _spaced(ast.unparse(parse_tree(text)))
+    return spaced(ast.unparse(parse_tree(text)))
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """Two blank lines around functions, as people write them."""
     lines: list[str] = []
     for line in text.splitlines():
