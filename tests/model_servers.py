@@ -1,109 +1,126 @@
-"""Real OpenAI-compatible servers for tests marked `model`: llama.cpp's and `transformers serve`.
+"""Real OpenAI-compatible servers for tests: llama.cpp's and `transformers serve`.
 
-Each starts on 127.0.0.1 from what is installed beside the tests, and is skipped by name where it is not:
+Each starts on 127.0.0.1 from what is installed beside the tests, with a model of `tiny_models`, and its
+tests are skipped by name where it is not installed:
 
     EXECVERIFY_LLAMA_PYTHON   an interpreter that has the `xllamacpp` wheel   [default: this one]
-    EXECVERIFY_GGUF           a model file for it
     EXECVERIFY_TRANSFORMERS   an interpreter that has `transformers[serving]` and torch   [default: this one]
-
-The model for `transformers serve` is made here: a random Qwen2 of 200,000 parameters.
+    EXECVERIFY_GGUF           a real model file for llama.cpp, for tests marked `model`
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+SLOTS = 4
+"""Completions that llama.cpp's server works on at a time, and the largest `n` it takes."""
 
 LLAMA = """
 import sys
 import xllamacpp as x
 params = x.CommonParams()
-params.model.path, params.port = sys.argv[1], int(sys.argv[2])
-params.n_ctx, params.n_parallel, params.kv_unified = 4096, 4, True
+params.model.path, params.port, name, slots = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+params.n_ctx, params.n_parallel, params.kv_unified = 16384, slots, True
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-params.model_alias = {"gemma"}
+params.model_alias = {name}
 server = x.Server(params)
 sys.stdin.read()
 """
 
-TINY = """
+SERVE = """
 import sys
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-import torch
-torch.manual_seed(0)
-bpe = Tokenizer(models.BPE())
-bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-bpe.decoder = decoders.ByteLevel()
-special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-corpus = ["def f(x):\\n    return x", "assert f([1, 2]) == {'a': 3}", "<answer> </answer>"] * 50
-trainer = trainers.BpeTrainer(
-    vocab_size=500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-bpe.train_from_iterator(corpus, trainer)
-tokenizer = PreTrainedTokenizerFast(
-    tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-tokenizer.chat_template = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}<|im_end|>\\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\\n{% endif %}")
-config = Qwen2Config(
-    vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-    num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024,
-    eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
-model = Qwen2ForCausalLM(config)
-model.generation_config = GenerationConfig(
-    do_sample=True, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
-model.save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
+from importlib.metadata import entry_points
+(script,) = entry_points(group="console_scripts", name="transformers")
+sys.exit(script.load()())
 """
-"""`do_sample` is what makes `transformers serve` draw at all."""
+"""The command `transformers`, also where the interpreter's folder of scripts lacks it."""
 
 
-def interpreter(variable: str, module: str) -> str:
-    """The interpreter that has a module; the test is skipped where there is none."""
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
+
+    url: str
+    """Its base URL, which ends in /v1."""
+    model: str
+    """The name of its model."""
+    log: Path
+    """What it has written so far."""
+    process: subprocess.Popen[bytes]
+    is_llama: bool
+
+    def completions(self) -> int:
+        """How many completions it has begun to compute, all clients together."""
+        text = self.log.read_text(errors="replace")
+        return len(re.findall(r"launch_slot_: .*processing task|POST /v1/\S*completions", text))
+
+    def cpu_seconds(self) -> float:
+        """Seconds of CPU time that it has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def interpreter(variable: str, *modules: str) -> str:
+    """The interpreter that has some modules; the test is skipped where there is none."""
     python = os.environ.get(variable, sys.executable)
-    found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"{module} is not there: name an interpreter that has it in {variable}")
+    look = f"import importlib.util as u; print(*[m for m in {modules} if u.find_spec(m) is None])"
+    found = subprocess.run([python, "-c", look], capture_output=True, text=True, check=True)
+    if lacking := found.stdout.strip():
+        pytest.skip(f"{lacking} is not there: name an interpreter that has it in {variable}")
     return python
 
 
 @contextmanager
-def started(words: list[str], url: str, **env: str) -> Iterator[None]:
-    """Runs a server until the block ends; returns once it answers."""
-    process = subprocess.Popen(
-        words,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **env},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(600):
-            if process.poll() is not None:
-                raise RuntimeError(
-                    f"the server ended with status {process.returncode}: {words[:4]}"
-                )
-            try:
-                with urllib.request.urlopen(url, timeout=5):
-                    break
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                time.sleep(0.5)
-        else:
-            raise RuntimeError(f"the server does not answer at {url}")
-        yield
-    finally:
-        process.kill()
-        process.wait()
+def _running(
+    words: list[str], port: int, model: Path, name: str, *, is_llama: bool, wait: bool = True
+) -> Iterator[Served]:
+    """Runs a server beside its model until the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                words,
+                cwd=model.parent,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+            )
+        try:
+            if wait:
+                ready = "health" if is_llama else "v1/models"
+                _await(process, f"http://127.0.0.1:{port}/{ready}", log)
+            yield Served(f"http://127.0.0.1:{port}/v1", name, log, process, is_llama)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    for _ in range(1200):
+        if process.poll() is not None:
+            said = log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"the server ended with status {process.returncode}:\n{said}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.25)
+    raise RuntimeError(f"the server does not answer at {url}")
 
 
 def free_port() -> int:
@@ -114,31 +131,25 @@ def free_port() -> int:
 
 
 @contextmanager
-def llama() -> Iterator[tuple[str, str]]:
-    """(base URL, model name) of llama.cpp's server."""
+def llama_server(
+    model: Path, name: str = "tiny", *, slots: int = SLOTS, wait: bool = True
+) -> Iterator[Served]:
+    """llama.cpp's server on a model file. Without `wait` it may not be up yet."""
     python = interpreter("EXECVERIFY_LLAMA_PYTHON", "xllamacpp")
-    model = os.environ.get("EXECVERIFY_GGUF", "")
-    if not Path(model).is_file():
-        pytest.skip("a model file is not there: name one in EXECVERIFY_GGUF")
     port = free_port()
-    words = [python, "-c", LLAMA, model, str(port)]
-    with started(words, f"http://127.0.0.1:{port}/health"):
-        yield f"http://127.0.0.1:{port}/v1", "gemma"
-
-
-def tiny_model(folder: Path) -> Path:
-    """A folder with a random model for `transformers`."""
-    python = interpreter("EXECVERIFY_TRANSFORMERS", "transformers")
-    subprocess.run([python, "-c", TINY, str(folder)], check=True, capture_output=True)
-    return folder
+    words = [python, "-c", LLAMA, str(model), str(port), name, str(slots)]
+    with _running(words, port, model, name, is_llama=True, wait=wait) as server:
+        yield server
 
 
 @contextmanager
-def transformers_serve(folder: Path) -> Iterator[tuple[str, str]]:
-    """(base URL, model name) of `transformers serve` on the model in a folder."""
-    python = interpreter("EXECVERIFY_TRANSFORMERS", "transformers")
+def transformers_serve(folder: Path) -> Iterator[Served]:
+    """`transformers serve` on the model in a folder, whose name is the model's."""
+    needed = ("transformers", "torch", "fastapi", "uvicorn")
+    python = interpreter("EXECVERIFY_TRANSFORMERS", *needed)
     port = free_port()
-    serve = [str(Path(python).parent / "transformers"), "serve", str(folder)]
-    words = [*serve, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    with started(words, f"http://127.0.0.1:{port}/v1/models"):
-        yield f"http://127.0.0.1:{port}/v1", str(folder)
+    # A path of its own would be part of every request, and so of every seed.
+    words = [python, "-c", SERVE, "serve", folder.name, "--host", "127.0.0.1"]
+    words += ["--port", str(port), "--device", "cpu"]
+    with _running(words, port, folder, folder.name, is_llama=False) as server:
+        yield server

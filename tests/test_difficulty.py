@@ -370,12 +370,19 @@ def test_nothing_is_written_when_nothing_is_kept(folder: Path, tmp_path: Path) -
     assert "too_easy (60)" in str(none_kept(done))
 
 
-def test_a_rate_of_nothing_at_all_is_warned_of(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few_shot", [False, True])
+def test_a_rate_of_nothing_at_all_is_warned_of(
+    folder: Path, tmp_path: Path, few_shot: bool
+) -> None:
+    config = replace(CONFIG, few_shot=few_shot)
     with serving(StubServer(lambda prompt, seed: f"It returns [{seed}].")) as server:
-        done = filter_folder(folder, tmp_path / "out", CONFIG, access(server))
+        done = filter_folder(folder, tmp_path / "out", config, access(server))
     (warning,) = done.warnings
     assert "not one of 420 completions passed" in warning
-    assert "100% had no answer" in warning
+    # What was given already is no advice.
+    assert ("--few-shot" in warning) == (not few_shot)
+    if not few_shot:
+        assert "100% had no answer" in warning
 
 
 # ------------------------------------------------------------------------------------ the figures

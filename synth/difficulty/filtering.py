@@ -134,7 +134,7 @@ def filter_rows(
         figures=figures,
         totals=store.totals(),
         faults=dict(met.most_common()),
-        warnings=(*warnings, *_suspicions(figures)),
+        warnings=(*warnings, *_suspicions(figures, few_shot=config.few_shot)),
         date=date,
     )
 
@@ -192,7 +192,7 @@ def _client(server: Server, store: CompletionStore, access: Access) -> Client:
     )
 
 
-def _suspicions(figures: tables.Figures) -> list[str]:
+def _suspicions(figures: tables.Figures, *, few_shot: bool) -> list[str]:
     found = []
     if figures.with_three >= 5 and figures.same > _MOSTLY * figures.with_three:
         found.append(
@@ -201,9 +201,10 @@ def _suspicions(figures: tables.Figures) -> list[str]:
             " unless generation_config.json says do_sample) or answer from a cache"
         )
     if figures.drawn >= 50 and not any(figures.before[1:]):
+        hint = "it may" if few_shot else "a base model wants --few-shot, another may"
         found.append(
             f"not one of {figures.drawn} completions passed. Before you trust that, look at what the model"
-            " answers: a base model wants --few-shot, another may not keep to the answer's form"
+            f" answers: {hint} not keep to the answer's form"
             f" ({_share(figures, 'no_answer')} had no answer at all)"
         )
     cut = figures.statuses.get("truncated", 0)
