@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
 from rewards.sandbox.jobs import ExecutionResult, Job
@@ -66,15 +67,20 @@ class Task:
         return len(first.code) + len(first.stdin) + calls
 
 
+_SHARED = ("code", "entry", "recorder", "hash_seed", "apart")
+_shared = attrgetter(*_SHARED)
+
+
 def group_tasks(jobs: Sequence[Job], first: int) -> list[Task]:
     """One task per run of jobs that can share a child."""
+    shared = _shared(jobs[0]) if jobs else ()
     for job in jobs:
-        for name in ("code", "entry", "recorder", "hash_seed", "apart"):
-            if getattr(job, name) != getattr(jobs[0], name):
-                raise ValueError(
-                    f"jobs of a group must share code, entry, recorder, hash_seed and apart; "
-                    f"{name} differs. Use run() for jobs that do not."
-                )
+        if _shared(job) != shared:
+            name = next(n for n in _SHARED if getattr(job, n) != getattr(jobs[0], n))
+            raise ValueError(
+                f"jobs of a group must share code, entry, recorder, hash_seed and apart; {name} "
+                "differs. Use run() for jobs that do not."
+            )
     tasks: list[Task] = []
     chars = 0
     for offset, job in enumerate(jobs):

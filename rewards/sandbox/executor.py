@@ -101,8 +101,10 @@ class Executor(ABC):
             raise SandboxError("this pool is closed; make a new one")
         if workers is not None:
             check_arguments((), workers=workers)
+        checked = None
         for job in jobs:
-            check_job(job)
+            check_job(job, checked)
+            checked = job.limits
 
     def _waiting_threads(self) -> ThreadPoolExecutor:
         # Not the loop's own executor: it has a handful of threads, which others need, too.

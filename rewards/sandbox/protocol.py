@@ -87,9 +87,12 @@ class _RecorderFiles:
 recorders = _RecorderFiles()
 
 
-def check_job(job: Job) -> None:
-    """Raises ValueError for a job that makes no sense, OSError for an unreadable recorder."""
-    check_fields(job)
+def check_job(job: Job, checked: Limits | None = None) -> None:
+    """Raises ValueError for a job that makes no sense, OSError for an unreadable recorder.
+
+    `checked` are limits that need no second look, as of the job before.
+    """
+    check_fields(job, checked)
     if job.recorder is not None:
         recorders.read(job.recorder)
 
