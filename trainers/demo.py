@@ -55,11 +55,13 @@ class Plan:
     """How much is done."""
 
     seeds: int = 1
-    steps: int = 80
+    steps: int = 160
     """Of GRPO, each of 128 completions."""
-    warm_steps: int = 600
+    warm_steps: int = 1600
     """Of the warm-up, each of 32 answers."""
-    held_out: int = 500
+    warm_rows: int = 16_000
+    """Answers to choose from: so many runs are traced, and each is shown about three times."""
+    held_out: int = 1000
     """Programs that the figures are measured on."""
     points: int = 2
     """How often a run is measured, evenly, the last time at its end."""
@@ -69,7 +71,7 @@ class Plan:
     @classmethod
     def quick(cls, seeds: int = 1) -> Plan:
         """Enough to see that all parts work; teaches nothing."""
-        return cls(seeds=seeds, steps=4, warm_steps=20, held_out=40, points=1)
+        return cls(seeds=seeds, steps=4, warm_steps=20, warm_rows=640, held_out=40, points=1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     clock("programs: drawing them and tracing their runs")
     sizes = {"held-out": len(held_out(folder, plan.held_out))}
     for seed in range(plan.seeds):
-        sizes[WARM] = len(to_warm_up(folder, seed, 32 * plan.warm_steps))
+        sizes[WARM] = len(to_warm_up(folder, seed, plan.warm_rows))
         sizes["rewarded"] = len(to_reward(folder, seed, PROMPTS * plan.steps))
     counts = ", ".join(f"{count:,} {name}" for name, count in sizes.items())
     clock(f"rows per seed: {counts}")
@@ -173,7 +175,7 @@ def _warm(plan: Plan, folder: str, seed: int) -> tuple[Point, float]:
     _settle()
     words = tokenizer()
     model = build(words, seed)
-    pairs = to_warm_up(Path(folder), seed, 32 * plan.warm_steps)
+    pairs = to_warm_up(Path(folder), seed, plan.warm_rows)
     loss = warm_up(
         model, words, [(one["prompt"], one["answer"]) for one in pairs],
         steps=plan.warm_steps, seed=seed,

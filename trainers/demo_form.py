@@ -23,12 +23,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rewards.row import Question, Spec, ValueAnswer
-from trainers.demo_programs import Line, Run, code_of
+from trainers.demo_programs import FIRST_LINE, LANGUAGE, Line, Run
 
 __all__ = ["TOKENS", "answer_of", "listing", "paid_by", "spec_of", "translated"]
-
-FIRST_LINE = 2
-"""Line of the file on which a body begins."""
 
 TOKENS = r"\n[2-9]:|\n[=>]|for i in |return |if |else:|[+\-]=|<|>=|[a-zA-Z0-9'=+\-\[\],:>]"
 """Pattern of one token of prompts and answers."""
@@ -72,7 +69,7 @@ def spec_of(run: Run) -> Spec:
         elif line.inner == "for":
             questions.append(Question("visits", line=number, answers=(str(count),)))
     return Spec(
-        "whitebox", code_of(run.lines), "f", run.args, run.output, questions=tuple(questions)
+        "whitebox", run.code, LANGUAGE.entry, run.args, run.output, questions=tuple(questions)
     )
 
 

@@ -17,12 +17,13 @@ from typing import Any
 
 from trainers.demo import ARMS, FIGURES, WARM, Point, last_points
 
-__all__ = ["draw_plot", "summary", "table", "write_json"]
+__all__ = ["draw_plot", "gaps_by_step", "summary", "table", "write_json"]
 
 BASE = "output only"
 
 HONEST = """\
-What was done. The programs are a tiny language (digits, short strings, if, for), traced by our tracer.
+What was done. The grammar provider wrote programs of a tiny language (digits, short strings, if, for),
+and our tracer ran them.
 The warm-up was deliberately sloppy: its answers are runs of bent programs, in which a loop lost its last
 pass (60 %), a test was turned round (30 %) or a number was off by one (3 %). So the model knew the form and
 the skills, and had bad habits that a checked reward can undo. The warm-up is a plain torch loop (Muon and
@@ -67,6 +68,13 @@ def summary(points: Sequence[Point]) -> dict[str, Any]:
     return {"runs": runs, "gaps": gaps}
 
 
+def gaps_by_step(points: Sequence[Point]) -> dict[int, Any]:
+    """Step of GRPO -> the `gaps` of `summary` as they were then, for every step that was measured."""
+    steps = sorted({point.step for point in points if point.arm in ARMS})
+    then = {step: [point for point in points if point.step in (0, step)] for step in steps}
+    return {step: summary(known)["gaps"] for step, known in then.items()}
+
+
 def _figure(values: Sequence[float], found: dict[int, Point], name: str) -> dict[str, Any]:
     mean, half = spread(values)
     seeds = [spread(found[seed].scores[name])[0] for seed in sorted(found)]
@@ -89,10 +97,12 @@ def table(result: dict[str, Any]) -> list[str]:
     for arm in (WARM, *ARMS):
         cells = [_cell(found["runs"][arm][name]) for name in FIGURES]
         lines.append(f"{arm:14}" + "".join(f"{cell:>27}" for cell in cells))
-    lines += ["", f"Difference to {BASE}, points, paired by program:"]
-    for arm, gaps in found["gaps"].items():
-        cells = [_gap(gaps[name]) for name in FIGURES]
-        lines.append(f"{arm:14}" + "".join(f"{cell:>27}" for cell in cells))
+    for step, by_arm in reversed(gaps_by_step(result["points"]).items()):
+        when = "" if step == plan["steps"] else f", after {step} of the steps"
+        lines += ["", f"Difference to {BASE}, points, paired by program{when}:"]
+        for arm, gaps in by_arm.items():
+            cells = [_gap(gaps[name]) for name in FIGURES]
+            lines.append(f"{arm:14}" + "".join(f"{cell:>27}" for cell in cells))
     lines += ["", *_verdict(found["gaps"], seeds)]
     minutes, spent = result["wall_seconds"] / 60, result["cpu_seconds"] / 60
     lines.append(f"{minutes:.1f} minutes, {spent:.1f} minutes of processor time.")
@@ -133,6 +143,7 @@ def write_json(result: dict[str, Any], path: Path) -> dict[str, Any]:
     """Write all figures, the scores of each program included; returns what `--json` prints."""
     record = {key: value for key, value in result.items() if key != "points"}
     record.update(summary(result["points"]))
+    record["gaps_by_step"] = gaps_by_step(result["points"])
     points = [asdict(point) for point in result["points"]]
     path.write_text(json.dumps({**record, "points": points}), encoding="utf-8")
     return record

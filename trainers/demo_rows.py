@@ -13,11 +13,11 @@ from random import Random
 
 from synth.seeds import digest, rng
 from trainers.demo_form import answer_of, listing, spec_of
-from trainers.demo_programs import Line, Run, bent, code_of, draw, runs_of
+from trainers.demo_programs import Program, Run, bent, draw, runs_of
 
 __all__ = ["held_out", "to_reward", "to_warm_up"]
 
-VERSION = "1"
+VERSION = "2"
 """Part of the name of what is kept; changes with the language or the form."""
 
 Record = dict[str, str]
@@ -53,32 +53,31 @@ def to_warm_up(folder: Path, seed: int, count: int) -> list[Record]:
 
     def make() -> Iterator[Record]:
         source = rng("demo", "warm-up", str(seed))
-        shown = _programs(f"warm-up-{seed}", count // 4 + 20, _held_out_codes(count=1000))
-        for lines, runs in zip(shown, _traced([bent(one, source) for one in shown]), strict=True):
-            for run in _some(runs, 8, source):
-                yield {"prompt": listing(lines, run.args), "answer": answer_of(run)}
+        shown = _programs(f"warm-up-{seed}", count // 3 + 20, _held_out_codes(count=1000))
+        for program, runs in zip(shown, _traced([bent(one, source) for one in shown]), strict=True):
+            for run in _some(runs, 5, source):
+                yield {"prompt": listing(program.lines, run.args), "answer": answer_of(run)}
 
     return _kept(folder, f"warm-up-{seed}", f"{count}", count, make)
 
 
-def _programs(name: str, count: int, without: frozenset[str]) -> list[tuple[Line, ...]]:
+def _programs(name: str, count: int, without: frozenset[str]) -> list[Program]:
     """`count` distinct programs, none whose source is in `without`."""
     source = rng("demo", "programs", name)
-    found: dict[str, tuple[Line, ...]] = {}
+    found: dict[str, Program] = {}
     while len(found) < count:
-        lines = draw(source)
-        code = code_of(lines)
-        if code not in without:
-            found[code] = lines
+        program = draw(source)
+        if program.code not in without:
+            found[program.code] = program
     return list(found.values())
 
 
 def _held_out_codes(count: int) -> frozenset[str]:
     """Sources of every program that `held_out` may use for up to `count` rows."""
-    return frozenset(map(code_of, _programs("held-out", 2 * count + 20, frozenset())))
+    return frozenset(program.code for program in _programs("held-out", 2 * count + 20, frozenset()))
 
 
-def _traced(programs: list[tuple[Line, ...]]) -> list[list[Run]]:
+def _traced(programs: list[Program]) -> list[list[Run]]:
     return runs_of(programs)
 
 
