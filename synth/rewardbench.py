@@ -256,8 +256,10 @@ def input_items(calls: Sequence[Call], inputs: Sequence[Sequence[tuple[str, str]
     """Groups of sixteen answers: the right input eight times, three others that miss."""
     items = []
     for call, pairs in zip(calls, inputs, strict=True):
+        if not _is_literal(call, call.args):
+            continue
         others = [args for args, output in pairs if not _equal(output, call.output)]
-        others = others[: len(SHARES) - 1]
+        others = [args for args in others if _is_literal(call, args)][: len(SHARES) - 1]
         if len(others) == len(SHARES) - 1:
             for args, count in zip((call.args, *others), SHARES, strict=True):
                 items += [_input_item(call, args, right=args == call.args)] * count
@@ -273,8 +275,20 @@ def different_items(
         for call, pairs in zip(calls, inputs, strict=True)
         for args, output in pairs[:GROUP]
         # 1 and 1.0 are one value for the baseline, two for us.
-        if output == call.output or not _equal(output, call.output)
+        if (output == call.output or not _equal(output, call.output)) and _is_literal(call, args)
     ]
+
+
+def _is_literal(call: Call, args: str) -> bool:
+    """Whether an answer may give these arguments: the stored ones of some rows hold arithmetic."""
+    from rewards.arguments import read_arguments
+    from rewards.assertions import Refused
+
+    try:
+        read_arguments(f"{call.entry}({args})", call.code, call.entry)
+    except Refused:
+        return False
+    return True
 
 
 def _equal(a: str, b: str) -> bool:

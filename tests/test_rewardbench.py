@@ -70,6 +70,18 @@ def test_loads_are_as_described_and_graded_as_expected() -> None:
     assert all(len(item.stdin) >= 3 for item in every["stdin"])
 
 
+def test_arguments_that_no_answer_may_give_are_left_out() -> None:
+    """Some stored rows hold arithmetic or names; the grader refuses them in an answer."""
+    inputs = [[(args.replace("4]", "2 + 2]"), output) for args, output in INPUTS[0]], *INPUTS[1:]]
+    inputs[0][1] = ("XS[:], 2", "3")
+    calls = [Call(COUNT, "f", inputs[0][0][0], "7"), *CALLS[1:]]
+    # Of the first program, whose own arguments hold arithmetic, there is no group.
+    assert {item.spec.code for item in input_items(calls, inputs)} == {CALLS[1].code}
+    found = different_items(calls, inputs)
+    assert {item.spec.code for item in found} == {call.code for call in calls}
+    assert not any("2 + 2" in item.completion or "XS" in item.completion for item in found)
+
+
 def test_each_way_starts_without_knowing_the_rows() -> None:
     from rewards.grading import _truth
 
