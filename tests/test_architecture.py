@@ -28,7 +28,8 @@ from synth.pipeline import STAGES
 
 REWARDS = (
     "values", "row", "sandbox.jobs",
-    "sandbox.kernel", "sandbox.mappings", "sandbox.seccomp", "sandbox.root", "sandbox.landlock", "sandbox.usage",
+    "sandbox.kernel", "sandbox.mappings", "sandbox.seccomp", "sandbox.root", "sandbox.landlock",
+    "sandbox.usage",
     "sandbox.isolation", "sandbox.wire", "sandbox.cell", "sandbox.report", "sandbox.performer",
     "sandbox.watch", "sandbox.zygote", "sandbox.guest", "sandbox.relay",
     "sandbox.protocol", "sandbox.sharing", "sandbox.server", "sandbox.batch", "sandbox.executor",
