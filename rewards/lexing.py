@@ -2,8 +2,7 @@ r"""Python text cut into tokens without running it, tolerant of what a model lea
 
 Covers the tokens of a line, logical lines, cutting off a comment, the last semicolon outside quotes,
 and `tree`: Python's own parser behind a check that keeps deep nesting, warnings and oversize away
-from it. Every function is total: it returns for any text, in time linear in its length (a text with
-unclosed triple quotes: in time linear for each of them).
+from it. Every function is total: it returns for any text, in time linear in its length.
 
 Not covered: what an answer means (`rewards.assertions`, `rewards.grading`), values (`rewards.values`).
 """
@@ -41,19 +40,31 @@ _MAX_FORMATTED = 500  # characters of an f-string, whose expressions the check d
 Token = tuple[str, str]
 """(kind, text); kinds: string, comment, newline, continued, space, name, number, open, close, op."""
 
-_TOKEN = re.compile(
-    r"(?P<string>[rRbBuUfFtT]{0,2}(?:"
-    r"'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    r'|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
-    r"|'(?!'')[^'\\\n]*(?:\\.[^'\\\n]*)*'|''"
-    r'|"(?!"")[^"\\\n]*(?:\\.[^"\\\n]*)*"|""'
-    r"))"
-    r"|(?P<comment>\#[^\n]*)|(?P<newline>\n)|(?P<continued>\\\n)|(?P<space>[^\S\n]+)"
+_LONG = (
+    r"'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|"
+    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|'
+)
+_SHORT = (
+    r"'(?!'')[^'\\\n]*(?:\\.[^'\\\n]*)*'|''|"
+    r'"(?!"")[^"\\\n]*(?:\\.[^"\\\n]*)*"|""'
+)
+_NO_STRING = (
+    r"(?P<comment>\#[^\n]*)|(?P<newline>\n)|(?P<continued>\\\n)|(?P<space>[^\S\n]+)"
     r"|(?P<name>[^\W\d]\w*)|(?P<number>\.?\d(?:[eE][+-]\d|[\w.])*)"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
-    r"|(?P<op>\*\*=|//=|>>=|<<=|\.\.\.|[-+*/%@&|^=!<>:]=|->|\*\*|//|<<|>>|<>|.)",
-    re.DOTALL,
+    r"|(?P<op>\*\*=|//=|>>=|<<=|\.\.\.|[-+*/%@&|^=!<>:]=|->|\*\*|//|<<|>>|<>|.)"
 )
+_TOKEN = re.compile(rf"(?P<string>[rRbBuUfFtT]{{0,2}}(?:{_LONG}{_SHORT}))|{_NO_STRING}", re.DOTALL)
+# Where a long string is known not to end, and where no string is.
+_TOKEN_NOT_LONG = re.compile(
+    rf"(?P<string>[rRbBuUfFtT]{{0,2}}(?:{_SHORT}))|{_NO_STRING}", re.DOTALL
+)
+_TOKEN_NO_STRING = re.compile(_NO_STRING, re.DOTALL)
+_BEGINS_STRING = re.compile(r"[rRbBuUfFtT]{0,2}('''|\"\"\"|'|\")")
+_SHORT_REST = {
+    "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.DOTALL),
+    '"': re.compile(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL),
+}
 _PLAIN = r"[^()\[\]{}'\"\\#\n]*"
 _STRINGS = (
     rf"{_PLAIN}(?:(?:'[^'\\\n]*(?:\\.[^'\\\n]*)*'|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"){_PLAIN})*"
@@ -83,7 +94,43 @@ _CLASS = re.compile(r"<class '(?:collections\.)?([A-Za-z]+)'>")
 def tokens(text: str) -> Iterator[Token]:
     """The tokens of `text`, white space included; their texts joined are `text`."""
     for found in _TOKEN.finditer(text):
-        yield found.lastgroup or "op", found.group()
+        kind, part = found.lastgroup or "op", found.group()
+        yield kind, part
+        if part[-1] in "'\"" and len(part) <= 4 and _is_left_over(kind, part, text, found.end()):
+            yield from _tokens_with_unclosed_quotes(text, found.end())
+            return
+
+
+def _is_left_over(kind: str, part: str, text: str, end: int) -> bool:
+    """Whether a token shows that quotes before `end` are closed by nothing: `'`, or `''` of `'''`."""
+    if kind == "op":
+        return True
+    return part[-2:] in ("''", '""') and text[end : end + 1] == part[-1]
+
+
+def _tokens_with_unclosed_quotes(text: str, place: int) -> Iterator[Token]:
+    """The tokens from `place` on, none of whose strings is looked for twice in vain.
+
+    From a quote that is closed by nothing it is read on to the end of the line, or of the text for
+    three. Every further such quote on the way stands behind a backslash, so from there the same is read.
+    """
+    ends: dict[str, int] = {}  # by quote: how far it is known that none is closed
+    while place < len(text):
+        pattern = _TOKEN
+        begins = _BEGINS_STRING.match(text, place)
+        if begins is not None and begins.end() <= ends.get(begins[1], 0):
+            pattern = _TOKEN_NO_STRING if len(begins[1]) == 1 else _TOKEN_NOT_LONG
+        found = pattern.match(text, place)
+        assert found is not None  # any character is an operator at least
+        kind, part = found.lastgroup or "op", found.group()
+        if begins is not None and pattern is _TOKEN:
+            quote = begins[1]
+            if len(quote) == 3 and found.end() < begins.end() + 3:
+                ends[quote] = len(text)
+            elif len(quote) == 1 and kind != "string":
+                ends[quote] = _SHORT_REST[quote].match(text, begins.end()).end()  # type: ignore[union-attr]
+        yield kind, part
+        place = found.end()
 
 
 # ---------------------------------------------------------------------------------------------
