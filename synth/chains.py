@@ -16,6 +16,7 @@ from typing import Any
 
 from rewards import values
 from rewards.grading import grade_all
+from rewards.lexing import same_tokens
 from rewards.row import Row, Spec, ValueAnswer
 from rewards.sandbox import SandboxPool
 from synth.clients import Asker, Fault
@@ -128,7 +129,8 @@ def _differs(row: Row, trace: Trace, states: States) -> str:
 def _same(stored: ValueAnswer | str, true: ValueAnswer | str) -> bool:
     if isinstance(stored, ValueAnswer) and isinstance(true, ValueAnswer):
         return stored.type == true.type and _one_value(stored.value, true.value)
-    return stored == true
+    # A statement may be stored with other white space, such as without its indentation.
+    return isinstance(stored, str) and isinstance(true, str) and same_tokens(stored, true)
 
 
 def _one_value(stored: str, true: str) -> bool:

@@ -173,7 +173,9 @@ def test_what_a_run_leaves_behind(warm: Any, first: Any) -> None:
     assert len(rollouts) == 4 * 8
     assert {"step", "id", "level", "prompt", "completion", "whitebox", "spread"} <= set(rollouts[0])
     for entry in read_log(folder / "one")[:4]:
-        assert {"whitebox/io", "whitebox/w", "rewards/spread/mean", "unscored"} <= set(entry)
+        # No `w`: no row here asks questions.
+        assert {"whitebox/io", "rewards/spread/mean", "unscored"} <= set(entry)
+        assert "whitebox/w" not in entry
         assert entry["reward_seconds"] < entry["step_time"]
 
 
