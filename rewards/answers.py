@@ -283,10 +283,14 @@ class _Scan:
 
     def _left_open(self) -> str | None:
         """The name of a reasoning tag that opens a line after the last reasoning and is not closed."""
-        for start, _, _, name in self.openings:
-            line = self.text.rfind("\n", 0, start) + 1
-            if start >= self.reasoned and not self.text[line:start].strip():
+        before = 0
+        for start, end, _, name in self.openings:
+            line = self.text.rfind("\n", before, start) + 1
+            # On the line of an earlier opening it opens no line: nothing is looked at twice.
+            opens = not before or line > 0
+            if opens and start >= self.reasoned and not self.text[line:start].strip():
                 return name
+            before = end
         return None
 
     def answer(self, answer_first: bool) -> tuple[int, int] | None:
@@ -331,8 +335,23 @@ class Fenced:
     around: str
 
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*((?:[A-Za-z][\w.+#-]*)?)[ \t]*$")
-_INLINE = re.compile(r"(`{1,})(?:(?:python3?|py)(?=\s))?\s*([^`\n].*?)\s*\1", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:([A-Za-z][\w.+#-]*)[ \t]*)?$")
+_INLINE_LANGUAGE = re.compile(r"(?:python3?|py)(?=\s)")
+
+
+def _inline(text: str) -> str | None:
+    """What stands in a text of one line that is all in back-ticks, as many behind as in front."""
+    count = len(text) - len(text.lstrip("`"))
+    if count == 0 or len(text) <= 2 * count or not text.endswith("`" * count):
+        return None
+    inner = text[count:-count]
+    language = _INLINE_LANGUAGE.match(inner)
+    if language:
+        inner = inner[language.end() :]
+    code = inner.lstrip()
+    if not code or code[0] == "`":  # then the last of the white space is code, too
+        code = inner[len(inner) - len(code) - 1 :]
+    return code.rstrip() or code
 
 
 def fenced(text: str) -> Fenced:
@@ -366,9 +385,9 @@ def _without_markers(answer: str) -> tuple[str, bool]:
     """The answer without the lines that open and close fences, and whether there were any."""
     if "```" not in answer and "~~~" not in answer:
         return answer, False
-    inline = _INLINE.fullmatch(answer) if "\n" not in answer else None
-    if inline:
-        return inline.group(2), True
+    inline = _inline(answer) if "\n" not in answer else None
+    if inline is not None:
+        return inline, True
     lines: list[str] = []
     mark = ""
     for line in answer.split("\n"):
@@ -388,7 +407,7 @@ def code_of(answer: str) -> str:
     if "`" not in answer and "~~~" not in answer:
         return answer
     if "\n" not in answer:
-        inline = _INLINE.fullmatch(answer)
-        return inline.group(2) if inline else answer
+        inline = _inline(answer)
+        return answer if inline is None else inline
     found = fenced(answer)
     return "\n".join(found.blocks) if found.blocks else answer

@@ -77,11 +77,11 @@ def read_arguments(text: str, code: str, entry: str, *, program: bool = True) ->
         call, stated = _bare(claim.stated or "", entry), None
     check = _Check(code)
     names = parameters_of(code, entry) or ()
-    for number, argument in enumerate(call.args):
-        check.argument(argument, entry, names[number] if number < len(names) else "")
-    for keyword in call.keywords:
-        check.argument(keyword.value, entry, keyword.arg or "")
     try:
+        for number, argument in enumerate(call.args):
+            check.argument(argument, entry, names[number] if number < len(names) else "")
+        for keyword in call.keywords:
+            check.argument(keyword.value, entry, keyword.arg or "")
         parts = [ast.unparse(argument) for argument in call.args]
         for keyword in call.keywords:
             value = ast.unparse(keyword.value)

@@ -136,19 +136,27 @@ def _dumps(call: ast.Call) -> tuple[str, ...]:
 
 
 def _dump(node: ast.AST) -> str:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant):
-            each.kind = None  # u'a' is 'a'
-    try:
-        return ast.dump(node)
-    except ValueError:  # an int of more digits than Python writes, such as 0xff…f
-        import copy
+    """Text that trees share exactly if they are the same one; `u'a'` is `'a'`, positions do not count.
 
-        readable = copy.deepcopy(node)
-        for each in ast.walk(readable):
-            if isinstance(each, ast.Constant) and type(each.value) is int:
-                each.value = f"int {each.value:x}"
-        return ast.dump(readable)
+    Unlike `ast.dump` it takes any int, also one of more digits than Python writes, and any depth.
+    """
+    parts: list[str] = []
+    waiting: list[object] = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Constant):
+            value = each.value
+            parts.append(f"={hex(value) if type(value) is int else repr(value)}")
+        elif isinstance(each, ast.AST):
+            parts.append(type(each).__name__)
+            # All fields of its type, always in one order: what follows tells where each ends.
+            waiting += [getattr(each, name, None) for name in each._fields]
+        elif isinstance(each, list):
+            parts.append(f"[{len(each)}")
+            waiting += each
+        else:
+            parts.append(repr(each))
+    return "\n".join(parts)
 
 
 def _bound(call: ast.Call, names: tuple[str, ...]) -> dict[str, str] | None:

@@ -44,7 +44,8 @@ MAX_PROGRAM_CHARS = 200_000
 Prelude = Literal["solution", "always", "never"]
 """Which programs find the usual names imported: see `rewards.cases.TestPolicy`."""
 
-_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)[^`\n]*$")
+# The line is looked at to its end once: no shorter run of marks is tried, nor a shorter language.
+_FENCE = re.compile(r"^([ \t]*)(`{3,}(?!`)|~{3,}(?!~))(?=[^`\n]*$)[ \t]*([^\s`{]*)")
 _REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _REASONS = re.compile(
     r"^[ \t]*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE | re.MULTILINE
@@ -52,7 +53,9 @@ _REASONS = re.compile(
 _END_TOKEN = re.compile(
     r"(?:<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|</s>|<eos>|<end_of_turn>)\Z"
 )
-_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n;]*)[ \t]*$", re.M)
+_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+", re.M)
+_REST_OF_LINE = re.compile(r"[^\n;]*$", re.M)
+_BLANK_REST = re.compile(r"[ \t]*$", re.M)
 _TESTED = "__tested__"
 _PRELUDE = """\
 from typing import *
@@ -124,7 +127,9 @@ def find_program(text: str | None, entry: str | None) -> Candidate:
 
 def _with_indentation(text: str, answer: str) -> str:
     """The answer with the white space before its first line, which may be a program's."""
-    start = max(0, text.rfind(answer))
+    # From behind: unlike `rfind`, `find` takes linear time for every text.
+    behind = text[::-1].find(answer[::-1])
+    start = len(text) - len(answer) - behind if behind >= 0 else 0
     line = text.rfind("\n", 0, start) + 1
     before = text[line:start]
     return before + answer if before and not before.strip() else answer
@@ -162,11 +167,32 @@ def callable_program(code: str, entry: str | None, prelude: Prelude) -> tuple[st
 
 
 def _with_prelude(code: str) -> str:
-    futures = list(_FUTURE.finditer(code))
-    if not futures and "__future__" in code:
+    place = _after_futures(code)
+    if not place and "__future__" in code:
         return code  # somewhere in the way: nothing may stand before it
-    place = futures[-1].end() + 1 if futures else 0
     return f"{code[:place]}{_PRELUDE}{code[place:]}"
+
+
+def _after_futures(code: str) -> int:
+    """Where the line after the last import from `__future__` begins; 0 without one.
+
+    An import ends with its line or, in parentheses, with that of the next closing one. That is looked
+    for once, however many imports stand in front of it.
+    """
+    last = place = 0
+    close, blank = -1, None
+    while found := _FUTURE.search(code, place):
+        place, end = found.end(), None
+        if code[place : place + 1] == "(":
+            if close <= place:
+                close = code.find(")", place) + 1 or len(code) + 1
+                blank = _BLANK_REST.match(code, close) if close <= len(code) else None
+            end = blank
+        end = end or _REST_OF_LINE.match(code, place)
+        if end is not None:
+            place = end.end()
+            last = place + 1
+    return last
 
 
 def _is_method(code: str, name: str) -> bool:
@@ -197,9 +223,12 @@ def _solution_has(code: str, name: str) -> bool:
 
 def _after_reasoning(text: str) -> str | None:
     """What follows the reasoning; None if it does not end."""
-    text = text.rstrip()
-    while end := _END_TOKEN.search(text, max(0, len(text) - 60)):
-        text = text[: end.start()].rstrip()
+    length = len(text.rstrip())
+    while end := _END_TOKEN.search(text, max(0, length - 60), length):
+        length = end.start()
+        while length and text[length - 1].isspace():
+            length -= 1
+    text = text[:length]
     ends = [found.end() for found in _REASONED.finditer(text)]
     if _REASONS.search(text, ends[-1] if ends else 0):
         return None

@@ -80,13 +80,13 @@ _SIMPLE = re.compile(
     rf"{_STRINGS}(?:(?:\({_BALANCED}\)|\[{_BALANCED}\]|\{{{_BALANCED}\}}){_STRINGS})*"
 )
 _MAX_SIMPLE = 4000
-"""Longest text whose lines are remembered, in characters."""
+"""Longest text whose lines and tokens are remembered beyond the next few, in characters."""
 _OPEN = {")": "(", "]": "[", "}": "{"}
 _CHAINING = frozenset((*"+-*/%@&|^~.", "**", "//", "<<", ">>", ":="))
 _CHAINING_WORDS = frozenset(("not", "lambda", "else", "await"))
 _NUMBER = re.compile(
     r"0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+"
-    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?[jJ]?"
+    r"|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?[jJ]?"
 )
 _CLASS = re.compile(r"<class '(?:collections\.)?([A-Za-z]+)'>")
 
@@ -222,12 +222,16 @@ def split_value_and_type(text: str) -> tuple[str, str] | None:
 # Statements
 
 
-@lru_cache(maxsize=4096)
 def statement_tokens(text: str) -> tuple[str, ...]:
     """What makes a statement's text what it is: its tokens, without white space and comments.
 
     Strings count by what they write: `'a'` and `"a"` are one token, `' '` and `'  '` are two.
     """
+    return (_statement_tokens if len(text) <= _MAX_SIMPLE else _long_statement_tokens)(text)
+
+
+@lru_cache(maxsize=4096)
+def _statement_tokens(text: str) -> tuple[str, ...]:
     passed = ("space", "comment", "newline", "continued")
     return tuple(
         [
@@ -236,6 +240,10 @@ def statement_tokens(text: str) -> tuple[str, ...]:
             if kind not in passed
         ]
     )
+
+
+# No statement of a program is that long: a few are remembered, for the answers of one question.
+_long_statement_tokens = lru_cache(maxsize=8)(_statement_tokens.__wrapped__)
 
 
 def _string_meaning(token: str) -> str:

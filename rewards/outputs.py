@@ -31,7 +31,7 @@ __all__ = ["Equality", "OutputRule", "same_text", "same_value"]
 Equality = Literal["json", "strict", "python"]
 OutputRule = Literal["lines", "tokens"]
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def same_text(

@@ -638,7 +638,7 @@ def parse(text: str, *, max_chars: int = MAX_PARSE_CHARS, max_depth: int = MAX_D
 
 _NUMBER = (
     r"0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+"
-    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?[jJ]?"
+    r"|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?[jJ]?"
 )
 _TOKEN = (
     r"(?P<space>\s+|\#[^\n]*)"

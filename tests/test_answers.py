@@ -229,7 +229,115 @@ def test_long_completions_take_linear_time() -> None:
         assert time.process_time() - started < 2.0, piece  # 40 kB; a quadratic scan takes minutes
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```" + " " * 40_000 + "x",
+        "`" + " " * 40_000 + "x",
+        "```" + " `" * 20_000,
+        "a\n```" + " " * 40_000 + "!",
+        "a\n~~~" + "\t" * 40_000 + "!",
+        "a\n```a" + " " * 40_000 + "!",
+        "a\n" + "`" * 40_000 + "!",
+    ],
+    ids=range(7),
+)
+def test_white_space_beside_fence_marks_takes_linear_time(text: str) -> None:
+    """Once 1 to 2 seconds at 1 kB for the first two, and with the cube of the length."""
+    started = time.thread_time()
+    found = extract(f"<answer>{text}</answer>")
+    code_of(found.answer)
+    assert time.thread_time() - started < 2.0
+    assert found.status == "found"
+
+
+class Watched(str):
+    """A text that counts how many of its characters are searched backwards or copied."""
+
+    looked = 0
+
+    def rfind(self, *args: Any) -> int:
+        place = super().rfind(*args)
+        self.looked += args[2] - max(place, args[1])
+        return place
+
+    def __getitem__(self, key: Any) -> str:
+        part = super().__getitem__(key)
+        self.looked += len(part)
+        return part
+
+
+@pytest.mark.parametrize(
+    "piece", ["<think>", "<think> ", "\nx<think>", "<think></think>", "\n<think>x"]
+)
+def test_tags_on_one_line_are_not_looked_at_again_for_each_of_them(piece: str) -> None:
+    text = Watched("x" + piece * 1000)
+    answers._Scan(text, answers._TAG)
+    assert text.looked < 5 * len(text)
+
+
+TAGS = (
+    "<think>",
+    "</think>",
+    "<reasoning>",
+    "</reasoning>",
+    "\n",
+    " ",
+    "x",
+    "<answer>",
+    "</answer>",
+)
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=14).map("".join))
+@example("<think><think>")
+@example("x<think>\n <think>")
+@example("<think></think><think>")
+def test_a_tag_opens_a_line_if_nothing_stands_before_it_in_the_line(text: str) -> None:
+    scan = answers._Scan(text, answers._TAG)
+    expected = None
+    for start, _, _, name in reversed(scan.openings):
+        before = text[:start].rpartition("\n")[2]
+        if start >= scan.reasoned and not before.strip():
+            expected = name
+    assert scan.left_open == expected
+
+
 # ------------------------------------------------------------------------------------ fences
+
+# What says the same in one pattern, in cubic and in quadratic time.
+INLINE = re.compile(r"(`{1,})(?:(?:python3?|py)(?=\s))?\s*([^`\n].*?)\s*\1", re.DOTALL)
+FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*((?:[A-Za-z][\w.+#-]*)?)[ \t]*$")
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.sampled_from(("`", "``", " ", "\t", "\x1c", "x", "py", "python3", "é", "'")), max_size=9
+    ).map("".join)
+)
+@example("`py `x`")
+@example("` `")
+@example("` ``x `")
+@example("``py  ``")
+@example("```x``")
+def test_text_in_back_ticks_is_what_the_pattern_finds(text: str) -> None:
+    found = INLINE.fullmatch(text)
+    assert answers._inline(text) == (found.group(2) if found else None)
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.sampled_from(("```", "`", "~~~", "~", " ", "\t", "x", "A.b+#-", "9", "é", "!")),
+        max_size=8,
+    ).map("".join)
+)
+def test_a_fence_is_what_the_pattern_finds(line: str) -> None:
+    plain, found = FENCE.match(line), answers._FENCE.match(line)
+    assert (found is None) == (plain is None)
+    if plain and found:
+        assert (found[1], found[2] or "") == (plain[1], plain[2])
 
 
 def test_fences_are_taken_off_or_read() -> None:

@@ -22,7 +22,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sandboxed import SHARED
 
-from rewards import answers, grading, lexing, values
+from rewards import answers, assertions, grading, lexing, values
 from rewards.grades import STATUSES, Graded, Policy
 from rewards.grading import grade, grade_all, same_statement, same_value
 from rewards.questions import plain_answers
@@ -1055,6 +1055,110 @@ def test_an_int_that_python_does_not_write_is_wrong_and_ends_nothing() -> None:
     for form in (f"assert f({huge}) == 3", f"x = {huge}\nassert f(2) == 3", f"f({huge})", huge):
         graded = grade(OUTPUT, tagged(form))
         assert graded.io is not None and graded.io.score == 0.0, form
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "[" * 80 + "0x" + "f" * 5000 + "*1" * 150 + "]" * 80,
+        "0x" + "f" * 5000 + "+1" * 240,
+        "[" * 85 + "'a'" + "*1" * 150 + "]" * 85,
+        "set(" * 85 + ")" * 85,
+    ],
+    ids=lambda text: text[:9],
+)
+@pytest.mark.parametrize("frames", [0, 300, 600])
+def test_deep_arguments_end_nothing_however_deep_the_trainer_is(deep: str, frames: int) -> None:
+    """The first raised RecursionError, which ended a whole batch."""
+
+    def under(count: int, text: str) -> Graded:
+        if count:
+            return under(count - 1, text)
+        for spec in (MIXED, inverse("10", APPLY)):
+            grade(spec, text, pool=pool)
+        return grade(OUTPUT, text)
+
+    pool: Any = Counting(ExecutionResult("returned", value="11"))
+    for form in (f"assert f({deep}) == 3", f"x = {deep}\nassert f(2) == 3", deep):
+        graded = under(frames, tagged(form))
+        assert graded.io is not None and graded.io.score == 0.0
+
+
+EXPRESSIONS = (
+    *("x", "'x'", "u'x'", "b'x'", "1", "1.0", "True", "1j", "0x1", "None", "...", "x.x", "x[1]"),
+    *("x[1:]", "x()", "x(x)", "x(x=1)", "(x, 1)", "[x, 1]", "{x, 1}", "{x: 1}", "[[x], 1]", "[]"),
+    *(
+        "-x",
+        "x + 1",
+        "x * 1",
+        "x + x + 1",
+        "x + (x + 1)",
+        "lambda: x",
+        "lambda x: x",
+        "not x",
+        "(x,)",
+    ),
+    *(
+        "lambda x=1: x",
+        "x if x else 1",
+        "x < 1 < x",
+        "(x < 1) < x",
+        "f'{x}'",
+        "f'{x!r}'",
+        "(*x, 1)",
+    ),
+    *("x and 1", "x or 1", "[x for x in x]", "{x for x in x}", "'0x1'", "'\\n'", "x(*x)", "x(**x)"),
+    *("[[], 1]", "[[1]]", "{**x}", "1e400", "x(1)(1)", "x(x(1), 1)", "x(x(1, 1))", "'[1'", "()"),
+)
+
+
+def test_trees_have_one_text_exactly_if_they_are_the_same() -> None:
+    trees = [ast.parse(text, mode="eval").body for text in EXPRESSIONS]
+    for node in trees:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Constant):
+                each.kind = None
+    plain = [ast.dump(node) for node in trees]
+    found = [assertions._dump(node) for node in trees]
+    for number, text in enumerate(plain):
+        assert [text == other for other in plain] == [found[number] == other for other in found]
+    assert len(set(plain)) < len(plain)  # 0x1 is 1, u'x' is 'x'
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(EXPRESSIONS), min_size=1, max_size=4), st.booleans())
+def test_trees_of_several_expressions_have_texts_of_their_own(parts: list[str], nest: bool) -> None:
+    joined = ", ".join(f"[{part}]" if nest else f"({part})" for part in parts)
+    others = [", ".join(f"[{part}]" for part in parts), ", ".join(f"({part})" for part in parts)]
+    node = ast.parse(f"f({joined})", mode="eval").body
+    for other in others:
+        same = ast.parse(f"f({other})", mode="eval").body
+        assert (assertions._dump(node) == assertions._dump(same)) == (
+            ast.dump(node) == ast.dump(same)
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 20_000 + "x",
+        "1_" * 10_000 + "x; int",
+        "```" + " " * 20_000 + "x",
+        "`" + " " * 20_000 + "x",
+        "a\n```" + " " * 20_000 + "!",
+        "'\\" * 10_000,
+        "f(" + "1" * 20_000 + "x) == 3",
+    ],
+    ids=range(7),
+)
+def test_reading_twenty_kilobytes_takes_less_than_50_ms_each(text: str) -> None:
+    """Once 3 seconds to hours."""
+    pool: Any = Counting(ExecutionResult("returned", value="11"))
+    for spec in (OUTPUT, MIXED, inverse("10")):
+        for form in (text, "assert f(2) == 3\n" + text + "\n" + text + "\n" + text):
+            started = time.thread_time()
+            grade(spec, tagged(form), pool=pool)
+            assert time.thread_time() - started < 0.05 * len(form) / 1000
 
 
 def test_many_tags_take_linear_time() -> None:
