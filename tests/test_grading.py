@@ -837,7 +837,7 @@ def opinion(completion: str, spec: Spec) -> bool:
     )
     fences = re.findall(r"(?ms)^\s*(?:```|~~~)\w*\s*$(.*?)(?:```|~~~|\Z)", block)
     text = "\n".join(fences) if fences else block
-    text = re.sub(r"^```\w* ?|```\s*$", "", text.strip()).strip().strip("`")
+    text = re.sub(r"^```(?:[a-zA-Z]\w*)? ?|```\s*$", "", text.strip()).strip().strip("`")
     text = re.sub(r"[^\S\n]", " ", text)  # the grader takes any white space for a blank
     try:
         body = ast.parse(text).body[-1]

@@ -270,7 +270,7 @@ Examples:
 @train.command(epilog=DEMO_EPILOG, short_help="Watch white-box rewards teach a tiny model here.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, metavar="N",
               help="Runs of everything, each from a seed of its own.")  # fmt: skip
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of GRPO; default 80.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of GRPO; default 160.")
 @click.option(
     "--quick", is_flag=True, help="A few steps: shows that the parts work, teaches nothing."
 )
