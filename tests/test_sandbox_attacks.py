@@ -743,6 +743,15 @@ def reachable():
     found, todo = set(), [sys._getframe(), sys.modules, *gc.get_objects()]
     gc.unfreeze()
     todo += gc.get_objects()
+    del sys.modules['gc']
+    import gc as again
+    again.unfreeze()
+    todo += again.get_objects()
+    import _imp, importlib.machinery as machinery
+    fresh = _imp.create_builtin(machinery.ModuleSpec('gc', machinery.BuiltinImporter))
+    _imp.exec_builtin(fresh)
+    fresh.unfreeze()
+    todo += fresh.get_objects()
     while todo:
         thing = todo.pop()
         if id(thing) not in found:
@@ -795,3 +804,113 @@ def test_jobs_that_hold_what_is_expected_run_apart(pool: SandboxPool) -> None:
     with SandboxPool(1, layers=pool.layers) as one:
         one.run([Job(code, "f"), Job(code, "f", apart=True)] * 3)
         assert sorted(server.kind.apart for server in one._servers) == [False, True]
+
+
+_RUNS_ON = """
+import sys
+def f():
+    frame = sys._getframe()
+    while frame:
+        if frame.f_code.co_name == 'become_child':
+            zygote = frame.f_globals
+        if frame.f_code.co_name == 'execute':
+            watch, pipes = frame.f_locals['watch'], frame.f_locals['pipes']
+        frame = frame.f_back
+    type(watch).follow = lambda self, pid: None
+    type(pipes).close_readers = lambda self: None
+    leave = zygote['_leave']
+    def see(frame, event, arg):
+        owner = getattr(arg, '__self__', None)
+        if event == 'c_call' and type(owner) is list and owner:
+            if frame.f_code.co_name == 'serve_one':
+                sys.setprofile(None)
+                sys.stdout.write('SEEN ' + repr(owner))
+                sys.stdout.flush()
+                leave(0)
+    zygote['_leave'] = lambda code: sys.setprofile(see)
+    return 1
+"""
+
+
+def test_a_child_that_runs_on_as_its_fork_server_finds_no_other_jobs(pool: SandboxPool) -> None:
+    """What was about to be called lay on a stack, and a profiler hears on what it is called."""
+    with SandboxPool(1, layers=pool.layers) as one:
+        results = one.run([ADD_ONE, Job(_RUNS_ON, "f", limits=AMPLE), ADD_ONE] * 8)
+    for mine, result in enumerate(results):
+        if mine % 3 == 1:
+            assert "SEEN" not in result.stdout
+        else:
+            assert result.value == "42"
+
+
+def nested_finally(depth: int) -> str:
+    """A function for which the compiler writes code by the gigabyte."""
+    lines = ["def f(x):"]
+    for level in range(depth):
+        lines += [
+            f"{' ' * (level + 1)}try:",
+            f"{' ' * (level + 2)}return 1",
+            f"{' ' * (level + 1)}finally:",
+        ]
+    return "\n".join([*lines, f"{' ' * (depth + 1)}return 1"])
+
+
+@linux
+@pytest.mark.parametrize("depth", [4, 14])
+def test_the_compiler_runs_within_the_budgets(pool: SandboxPool, depth: int) -> None:
+    """It once took 7 GB and 20 s of the fork server, whatever the job might use."""
+    bomb = Job(nested_finally(depth), "f", "1", limits=Limits(cpu_seconds=0.5, memory_mb=64))
+    with SandboxPool(1, layers=pool.layers) as one:
+        results = one.run([ADD_ONE] * 7 + [bomb] + [ADD_ONE] * 8)
+        peaks = []
+        for first in servers(one):
+            for pid in (first, *descendants(first)):
+                text = Path(f"/proc/{pid}/status").read_text()
+                peaks += [int(line.split()[1]) for line in text.splitlines() if "VmHWM" in line]
+    assert max(peaks) < 150_000  # KiB
+    assert results[7].outcome in ("memory_exceeded", "timed_out", "returned")
+    assert [r.value for n, r in enumerate(results) if n != 7] == ["42"] * 15
+
+
+@linux
+def test_what_others_print_is_not_taken_off_a_budget_of_memory(pool: SandboxPool) -> None:
+    flood = Job("def f():\n    print('x' * (15 << 20))", "f", limits=Limits(output_bytes=16 << 20))
+    code = "def f():\n    return len(bytearray(24 << 20))"
+    taking = Job(code, "f", limits=Limits(memory_mb=32))
+    with SandboxPool(1, layers=pool.layers) as one:
+        results = one.run([flood, *[taking] * 15])
+    assert [r.value for r in results[1:]] == [str(24 << 20)] * 15
+
+
+def test_a_bundle_with_a_new_recorder_costs_no_fork_server(
+    pool: SandboxPool, tmp_path: Path
+) -> None:
+    path = tmp_path / "recorder.py"
+    path.write_text(
+        "class Recorder:\n"
+        "    def __init__(self, source, options): self.source = source\n"
+        "    def compile(self, filename): return compile(self.source, filename, 'exec')\n"
+        "    def namespace(self): return {}\n"
+        "    def call(self, function, args, kwargs): return function(*args, **kwargs)\n"
+        "    def report(self): return {}\n"
+    )
+    jobs = [Job("def f(x):\n    return x", "f", str(n), recorder=str(path)) for n in range(32)]
+    with SandboxPool(1, layers=pool.layers) as one:
+        one.run([ADD_ONE])
+        before = servers(one)
+        results = one.run(jobs)
+        assert servers(one) == before
+    assert [r.value for r in results] == [job.args for job in jobs]
+
+
+def test_a_fork_server_that_was_sent_much_is_replaced(
+    pool: SandboxPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.12 on it never forgets a name again."""
+    monkeypatch.setattr("rewards.sandbox.pool._RETIRE_CHARS", 3 * len(ADD_ONE.code))
+    with SandboxPool(1, layers=pool.layers) as one:
+        seen = set()
+        for _ in range(12):
+            assert one.run([ADD_ONE])[0].value == "42"
+            seen |= set(servers(one))
+    assert 2 <= len(seen) <= 4

@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rewards.sandbox.isolation import Limit, Prison
@@ -163,6 +163,20 @@ class Cell:
         if self.prison.statm_fd < 0:
             return _UNKNOWN_SIZE  # no /proc to read it from
         return int(os.pread(self.prison.statm_fd, 64, 0).split()[0]) * _PAGE
+
+    @contextlib.contextmanager
+    def little_memory(self, amount: int) -> Iterator[None]:
+        """While it lasts, the fork server itself may grow by so many bytes and no more."""
+        if not LINUX or self.prison.statm_fd < 0:
+            yield
+            return
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        least = self.size() + amount
+        resource.setrlimit(resource.RLIMIT_AS, (least if soft < 0 else min(soft, least), hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
     def refused(self) -> OSError:
         """Why a step of a sentence failed."""

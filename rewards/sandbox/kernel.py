@@ -112,6 +112,40 @@ class Kernel:
         """Never free an object, even if nothing refers to it any more."""
         self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(thing))
 
+    def stay_frozen(self) -> None:
+        """Have `gc.unfreeze` do what `gc.freeze` does, however a program comes by it.
+
+        A fresh copy of the module has the same table of functions. Only for the layouts known here:
+        CPython without debugging or free threads.
+        """
+        import gc
+
+        if sys.implementation.name != "cpython" or sys.abiflags:
+            return
+        types = self.ctypes
+
+        class Method(types.Structure):  # type: ignore[misc,name-defined]
+            _fields_ = (
+                ("name", types.c_char_p),
+                ("function", types.c_void_p),
+                ("flags", types.c_int),
+                ("text", types.c_char_p),
+            )
+
+        class Function(types.Structure):  # type: ignore[misc,name-defined]
+            _fields_ = (
+                ("references", types.c_ssize_t),
+                ("type", types.c_void_p),
+                ("method", types.POINTER(Method)),
+            )
+
+        freeze, unfreeze = (
+            Function.from_address(id(each)).method.contents for each in (gc.freeze, gc.unfreeze)
+        )
+        names = freeze.name, unfreeze.name
+        if names == (b"freeze", b"unfreeze") and freeze.flags == unfreeze.flags:
+            unfreeze.function = freeze.function
+
     def refused(self) -> OSError:
         """Why the last call failed."""
         code = self.ctypes.get_errno()

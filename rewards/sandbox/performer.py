@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 ARGUMENTS_NAME = "<arguments>"
 _EARLY_CHARS = 16_384
 """Texts up to this long are compiled before the fork: none of them keeps the compiler busy for long."""
+_MOST_FINALLY, _MOST_LAMBDAS = 4, 50
 _AS_ERROR = ("error", None, Warning, None, 0)
 _REHEARSALS = 12
 
@@ -109,7 +110,10 @@ class Shared(NamedTuple):
 class Performer:
     """Runs the calls of one request inside the forked child and reports each."""
 
-    def __init__(self, request: Request, shared: Shared, memory: tuple[int, int]) -> None:
+    memory: tuple[int, int]
+    """Soft and hard limit of address space, known when the child is about to be made."""
+
+    def __init__(self, request: Request, shared: Shared) -> None:
         self.request = request
         self.nonce = request.nonce
         self.calls = request.calls
@@ -120,7 +124,6 @@ class Performer:
         self.stdout, self.stderr = shared.streams.stdout, shared.streams.stderr
         self.canonical: Callable[..., str] = shared.values.canonical
         self.unrepresentable: type[Exception] = shared.values.Unrepresentable
-        self.memory = memory
         self.code: CodeType | None = None
         self.arguments: dict[str, CodeType] = {}
         self.module: ModuleType | None = _main_module()
@@ -135,11 +138,11 @@ class Performer:
         """
         warnings.filters.insert(0, _AS_ERROR)  # type: ignore[attr-defined]
         try:
-            if self.record is None and len(self.source) <= _EARLY_CHARS:
+            if self.record is None and _is_quick_to_compile(self.source):
                 self.code = compile(self.source, PROGRAM_NAME, "exec", dont_inherit=True)
             if self.entry is not None:
                 for call in self.calls:
-                    if len(call.args) <= _EARLY_CHARS:
+                    if _is_quick_to_compile(call.args):
                         self.arguments[call.args] = compile_arguments(call.args)
         except Exception:  # the child meets it again, where it is the program's result
             return
@@ -312,6 +315,19 @@ class Performer:
             fields["detail"] = f"no record: {type_name(type(error))}: {safe_message(error)}"
 
 
+def _is_quick_to_compile(text: str) -> bool:
+    """Whether the compiler's time is in proportion to the text; a guess that errs on the side of no.
+
+    It writes the body of a `finally` twice, of nested ones again and again, and looks through nested
+    functions once for each level. What it takes of memory is bounded by the fork server.
+    """
+    return (
+        len(text) <= _EARLY_CHARS
+        and text.count("finally") <= _MOST_FINALLY
+        and text.count("lambda") <= _MOST_LAMBDAS
+    )
+
+
 def _main_module() -> ModuleType:
     """A fresh `__main__`, registered so that decorators can look their module up."""
     module = _modules["__main__"] = ModuleType("__main__")
@@ -350,7 +366,8 @@ def rehearse(shared: Shared) -> None:
     for _ in range(_REHEARSALS):
         for call in calls:  # the second one raises
             request = Request(bytes(16), _REHEARSED, "f", "", None, 0, 0, 0, 0, (call,))
-            performer = Performer(request, shared, nothing)
+            performer = Performer(request, shared)
+            performer.memory = nothing
             performer.compile_early()
             performer.take_the_stage()
             performer.run()

@@ -35,6 +35,9 @@ __all__ = [
     "run_groups",
 ]
 
+# A fork server compiles what it is sent, and from Python 3.12 on it never forgets a name again: some
+# four bytes for each character of programs that share none.
+_RETIRE_CHARS = 16 << 20
 _MAX_FAILED_STARTS = 3
 _QUOTA = "/sys/fs/cgroup/cpu.max"
 
@@ -265,7 +268,7 @@ class SandboxPool(Executor):
     def release(self, server: ForkServer, *, broken: bool = False) -> None:
         doomed: list[ForkServer] = []
         with self._lock:
-            if broken or self._closed:
+            if broken or self._closed or server.sent_chars > _RETIRE_CHARS:
                 doomed.append(server)
             else:
                 self._idle.append(server)

@@ -79,6 +79,7 @@ class ForkServer:
     def __init__(self, kind: Kind, python: str, layers: Sequence[str]) -> None:
         self.kind = kind
         self.known: set[str] = set()
+        self.sent_chars = 0
         self.guarantees: Guarantees | None = None
         self._buffer = bytearray()
         # Absolute: TMPDIR may be relative, and the fork server stands elsewhere.
@@ -127,6 +128,7 @@ class ForkServer:
 
     def submit(self, requests: Sequence[dict[str, Any]]) -> None:
         """Send requests, to be answered in order. Raises Lost if they are not taken."""
+        self.sent_chars += sum(len(request["code"]) for request in requests)
         bodies = [json.dumps(request).encode("ascii") for request in requests]
         view = memoryview(b"".join([LENGTH.pack(len(body)) + body for body in bodies]))
         deadline = time.monotonic() + STUCK_SECONDS

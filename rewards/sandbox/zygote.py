@@ -51,19 +51,20 @@ Load = Callable[[str, str, str], ModuleType]
 # Address space beyond the job's budget that only the report may use: a program that ran out of
 # memory must still be able to say so.
 REPORT_RESERVE_BYTES = 64 << 20
+# What the compiler may take before the fork. A few nested `finally` make it write code by the gigabyte.
+_COMPILER_BYTES = 32 << 20
 
 # Bound now: a guest uses it after the program has run, which may have changed `os`.
 _leave = os._exit
 _monotonic, _thread_time = time.monotonic, time.thread_time
-_ANSWER_BYTES = 1 << 16
+_HELD_BYTES = 1 << 16
 _quote = json.encoder.encode_basestring_ascii
 
 
 class Prepared(NamedTuple):
-    """A request with all that can be made before its child is."""
+    """A request with what can be made for it ahead of its turn."""
 
     request: Request
-    sentence: Sentence
     performer: Performer
     watch: Watch
 
@@ -73,8 +74,8 @@ class Desk:
 
     A guest can follow frames and attributes to whatever its fork server could, so a child lets go of
     its desk (`Zygote.become_child`). What is left of it in the child's memory is found by nobody who
-    does not search that byte by byte, as `ctypes` can; therefore no fork server meets what a program is
-    expected to give together with such a program (`Job.apart`).
+    does not search that byte by byte, as `ctypes` and, for some users, /proc/self/mem allow; therefore
+    no fork server meets what a program is expected to give together with such a program (`Job.apart`).
     """
 
     def __init__(self) -> None:
@@ -84,6 +85,8 @@ class Desk:
         self.ended: list[tuple[Prepared, End] | str] = []
         """What the host has not been told yet. Whole, since to free something is to write to it: better
         for all of them at once."""
+        self.held = 0
+        """Bytes of it, about."""
 
 
 class Zygote:
@@ -131,6 +134,7 @@ class Zygote:
         if self.prison.kernel is not None:
             # A child that lets go of it is not to take it apart, which would copy a lot of memory.
             self.prison.kernel.keep(self.desk)
+            self.prison.kernel.stay_frozen()
         gc.unfreeze = _stay_frozen
         self.gaps.clear()
         gc.freeze()
@@ -174,17 +178,26 @@ class Zygote:
     def receive(self) -> bool:
         """Take in the requests that have come together; false if the host has gone."""
         bodies = self.desk.frames.bundle()
-        self.desk.ready += [self.prepare_request(json.loads(body)) for body in reversed(bodies)]
+        # In the order of sending: the first to need a recorder brings its text.
+        self.desk.ready += [self.prepare_request(json.loads(body)) for body in bodies]
+        self.desk.ready.reverse()
         return bool(bodies)
 
     def serve_one(self, prepared: Prepared | str) -> None:
         if isinstance(prepared, str):
             self.desk.ended.append(prepared)
             return
+        answer: tuple[Prepared, End] | str
         try:
-            self.desk.ended.append((prepared, self.execute(prepared)))
+            # In two steps: what this function is about to call lies on a stack that the child has too.
+            answer = prepared, self.execute(prepared)
         except OSError as error:
-            self.desk.ended.append(_broken(prepared.request.nonce.hex(), error))
+            answer = _broken(prepared.request.nonce.hex(), error)
+        self.desk.ended.append(answer)
+        self.desk.held += prepared.watch.fetched + len(prepared.request.code)
+        if self.desk.held > _HELD_BYTES:
+            # What is held here would be in the next child, too.
+            self.send_answers()
 
     def send_answers(self) -> None:
         """What the host waits for; answers to requests that came together go together."""
@@ -199,6 +212,7 @@ class Zygote:
             for blob in blobs:
                 data += blob
         self.desk.ended.clear()
+        self.desk.held = 0
         if data:
             write_all(CONTROL_FD, data)
 
@@ -227,24 +241,27 @@ class Zygote:
         """Whatever can be made before the fork, or an answer that says why it cannot."""
         try:
             request = self.request(raw)
+            performer = Performer(request, self.shared)
         except Exception as error:  # a recorder that cannot be loaded is the host's
             return _broken(raw["nonce"], error)
-        sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
-        performer = Performer(request, self.shared, sentence.memory)
         if request.early:
-            performer.compile_early()
+            with self.cell.little_memory(_COMPILER_BYTES):
+                performer.compile_early()
         watch = Watch(request, self.cell, self.send_answers)
-        return Prepared(request, sentence, performer, watch)
+        return Prepared(request, performer, watch)
 
     def execute(self, prepared: Prepared) -> End:
         """Fork a child for a request and follow it to its end."""
-        request, sentence, performer, watch = prepared
+        request, performer, watch = prepared
         self.cell.clean_folder()
+        performer.take_the_stage()
+        # Now and not earlier: the child has what is here now, and its budget is what comes on top.
+        sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
+        performer.memory = sentence.memory
         stdin = self.open_stdin(request.stdin) if request.stdin else NULL_FD
         pipes = Pipes.open()
         try:
             steps = self.steps(sentence, pipes, stdin)
-            performer.take_the_stage()
             watch.begin(pipes)
             # When the guest's collector runs must not depend on what was made here.
             gc.freeze()
