@@ -13,8 +13,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from rewards.sandbox.isolation import Limit, Prison
 from rewards.sandbox.kernel import LINUX, PR_SET_DUMPABLE, Step
@@ -26,16 +25,6 @@ _PAGE = resource.getpagesize()
 _UNKNOWN_SIZE = 256 << 20  # more address space than any fork server has
 
 
-class Sentence(NamedTuple):
-    """How one guest is held in, beyond what its fork server already is."""
-
-    steps: Sequence[Step]
-    """What the child does last before it runs the program."""
-    memory: tuple[int, int]
-    """Soft and hard limit of address space: what lies between them is for the report of a program
-    that ran out of memory."""
-
-
 class Cell:
     """Holds one guest at a time.
 
@@ -45,6 +34,11 @@ class Cell:
 
     def __init__(self, prison: Prison) -> None:
         self.prison = prison
+
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether guests are told how much memory they may use."""
+        return LINUX and "rlimits" in self.prison.active
 
     def clean_folder(self) -> None:
         """An empty private folder, whatever the last guest did to it."""
@@ -118,10 +112,12 @@ class Cell:
                         os.kill(child, signal.SIGKILL)
             time.sleep(0.001)
 
-    def sentence(self, request: Request, reserve: int) -> Sentence:
-        """What differs per job, worked out before the fork: a child copies every page it touches."""
-        limits, memory = self.limits(request, reserve)
-        steps: list[Step] = [(resource.setrlimit, limit) for limit in limits]
+    def sentence(self, request: Request) -> list[Step]:
+        """What a child does last before it runs the program, but for its memory (`memory`).
+
+        Worked out before the fork: a child copies every page it touches.
+        """
+        steps: list[Step] = [(resource.setrlimit, limit) for limit in self.limits(request)]
         steps += self.prison.steps
         if request.processes and self.prison.kernel is not None:
             # So that the fork server may read how much memory is shared; the filter keeps the
@@ -133,12 +129,12 @@ class Cell:
             )
         if "seccomp" in self.prison.active:
             steps += self.prison.filters[request.processes > 0].steps()
-        return Sentence(steps, memory)
+        return steps
 
-    def limits(self, request: Request, reserve: int) -> tuple[list[Limit], tuple[int, int]]:
-        """Resource limits of a guest; soft and hard limit of its address space."""
+    def limits(self, request: Request) -> list[Limit]:
+        """Resource limits of a guest, but for its memory."""
         if "rlimits" not in self.prison.active:
-            return [], resource.getrlimit(resource.RLIMIT_AS)
+            return []
         budget = sum(call.cpu_seconds for call in request.calls)
         cpu = int(budget) + 1  # a backstop in whole seconds, never below the budget
         limits = [
@@ -152,11 +148,17 @@ class Cell:
                 # Counted per namespace: the two halves of the fork server and the guest itself.
                 allowed = request.processes + 3
                 limits.append(self.prison.limit(resource.RLIMIT_NPROC, allowed, allowed))
-        if not LINUX:
-            return limits, resource.getrlimit(resource.RLIMIT_AS)
+        return limits
+
+    def memory(self, request: Request, reserve: int) -> Limit:
+        """The limit of a guest's address space: what is here now, and its budget on top.
+
+        What lies between soft and hard is for the report of a program that ran out of memory.
+        """
+        if not self.bounds_memory:
+            return resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS)
         soft = self.size() + request.memory_bytes
-        limits.append(self.prison.limit(resource.RLIMIT_AS, soft, soft + reserve))
-        return limits, limits[-1][1]
+        return self.prison.limit(resource.RLIMIT_AS, soft, soft + reserve)
 
     def size(self) -> int:
         """Address space of the fork server, and so of a new child, in bytes."""

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from rewards.sandbox.cell import Cell, Sentence
-from rewards.sandbox.isolation import HIGHEST_FD, Prison
+from rewards.sandbox.cell import Cell
+from rewards.sandbox.isolation import HIGHEST_FD, Limit, Prison
 from rewards.sandbox.kernel import Step
 from rewards.sandbox.performer import Performer, Shared, Streams, rehearse
 from rewards.sandbox.report import PROGRAM_NAME
@@ -65,6 +65,7 @@ class Prepared(NamedTuple):
     """A request with what can be made for it ahead of its turn."""
 
     request: Request
+    sentence: list[Step]
     performer: Performer
     watch: Watch
 
@@ -179,8 +180,12 @@ class Zygote:
         """Take in the requests that have come together; false if the host has gone."""
         bodies = self.desk.frames.bundle()
         # In the order of sending: the first to need a recorder brings its text.
-        self.desk.ready += [self.prepare_request(json.loads(body)) for body in bodies]
-        self.desk.ready.reverse()
+        ready = [self.prepare_request(json.loads(body)) for body in bodies]
+        with self.cell.little_memory(_COMPILER_BYTES):
+            for each in ready:
+                if not isinstance(each, str) and each.request.early:
+                    each.performer.compile_early()
+        self.desk.ready += reversed(ready)
         return bool(bodies)
 
     def serve_one(self, prepared: Prepared | str) -> None:
@@ -241,27 +246,25 @@ class Zygote:
         """Whatever can be made before the fork, or an answer that says why it cannot."""
         try:
             request = self.request(raw)
+            sentence = self.cell.sentence(request)
             performer = Performer(request, self.shared)
         except Exception as error:  # a recorder that cannot be loaded is the host's
             return _broken(raw["nonce"], error)
-        if request.early:
-            with self.cell.little_memory(_COMPILER_BYTES):
-                performer.compile_early()
         watch = Watch(request, self.cell, self.send_answers)
-        return Prepared(request, performer, watch)
+        return Prepared(request, sentence, performer, watch)
 
     def execute(self, prepared: Prepared) -> End:
         """Fork a child for a request and follow it to its end."""
-        request, performer, watch = prepared
+        request, sentence, performer, watch = prepared
         self.cell.clean_folder()
         performer.take_the_stage()
         # Now and not earlier: the child has what is here now, and its budget is what comes on top.
-        sentence = self.cell.sentence(request, REPORT_RESERVE_BYTES)
-        performer.memory = sentence.memory
+        memory = self.cell.memory(request, REPORT_RESERVE_BYTES)
+        performer.memory = memory[1]
         stdin = self.open_stdin(request.stdin) if request.stdin else NULL_FD
         pipes = Pipes.open()
         try:
-            steps = self.steps(sentence, pipes, stdin)
+            steps = self.steps(sentence, memory, pipes, stdin)
             watch.begin(pipes)
             # When the guest's collector runs must not depend on what was made here.
             gc.freeze()
@@ -282,7 +285,7 @@ class Zygote:
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
-    def steps(self, sentence: Sentence, pipes: Pipes, stdin: int) -> list[Step]:
+    def steps(self, sentence: list[Step], memory: Limit, pipes: Pipes, stdin: int) -> list[Step]:
         """What makes a child a guest."""
         return [
             (os.setsid, ()),
@@ -290,7 +293,8 @@ class Zygote:
             (os.dup2, (pipes.stdout[1], 1)),
             (os.dup2, (pipes.stderr[1], 2)),
             (os.dup2, (pipes.result[1], RESULT_FD, False)),
-            *sentence.steps,
+            *([(resource.setrlimit, memory)] if self.cell.bounds_memory else []),
+            *sentence,
             (os.closerange, (3, RESULT_FD)),
             (os.closerange, (RESULT_FD + 1, HIGHEST_FD)),
         ]
